@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * test_readahead.c - windows open for sequential faults, several at a time, and close for others.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <reclaim/readahead.h>
+
+static struct readahead ra;
+
+static void make(uint32_t nr_pages, uint32_t max)
+{
+	ra = (struct readahead) {.nr_pages = nr_pages, .max = max};
+}
+
+/* Fault at *@at, step over the page and what is read with it, and say what that was. */
+static uint32_t follow(uint32_t *at)
+{
+	uint32_t more = readahead_fault(&ra, *at);
+
+	*at += 1 + more;
+	return more;
+}
+
+static void test_doubles_up_to_max(void **state)
+{
+	static const uint32_t want[] = {0, 1, 3, 7, 15, 15, 15};
+	uint32_t at = 0;
+
+	make(1000, 16);
+	for (uint32_t i = 0; i < 7; i++)
+		assert_int_equal(follow(&at), want[i]);
+}
+
+static void test_max_needs_no_power_of_two(void **state)
+{
+	static const uint32_t want[] = {0, 1, 3, 6, 6};
+	uint32_t at = 500;
+
+	make(1000, 7);
+	for (uint32_t i = 0; i < 5; i++)
+		assert_int_equal(follow(&at), want[i]);
+}
+
+static void test_one_is_off(void **state)
+{
+	make(1000, 1);
+	for (uint32_t i = 0; i < 100; i++)
+		assert_int_equal(readahead_fault(&ra, i), 0);
+}
+
+static void test_strangers_get_one_page(void **state)
+{
+	make(100000, 64);
+	for (uint32_t i = 0; i < 1000; i++)
+		assert_int_equal(readahead_fault(&ra, i * 7919 % 100000), 0);
+	for (uint32_t i = 1000; i > 0; i--) /* backwards is not sequential */
+		assert_int_equal(readahead_fault(&ra, i), 0);
+}
+
+static void test_jump_ahead(void **state)
+{
+	uint32_t at = 0;
+
+	make(1000, 64);
+	for (uint32_t i = 0; i < 4; i++)
+		follow(&at); /* the last window was 8 pages */
+	at += 7;
+	assert_int_equal(follow(&at), 15);
+	at += 16; /* as long as the window: somebody else */
+	assert_int_equal(follow(&at), 0);
+}
+
+static void test_fault_inside_the_window_closes_it(void **state)
+{
+	uint32_t at = 0;
+
+	make(1000, 64);
+	for (uint32_t i = 0; i < 5; i++)
+		follow(&at);
+	assert_int_equal(readahead_fault(&ra, at - 3), 0);
+	assert_int_equal(readahead_fault(&ra, at), 0);
+}
+
+static void test_streams_side_by_side(void **state)
+{
+	uint32_t at[READAHEAD_NR_STREAMS];
+	uint32_t more = 0;
+
+	make(1 << 20, 32);
+	for (uint32_t s = 0; s < READAHEAD_NR_STREAMS; s++)
+		at[s] = s * 10000;
+	for (uint32_t round = 0; round < 10; round++)
+		for (uint32_t s = 0; s < READAHEAD_NR_STREAMS; s++) {
+			more = follow(&at[s]);
+			assert_int_equal(more, (round < 5 ? 1u << round : 32) - 1);
+		}
+}
+
+/* Strangers take the places not used for long, so a stream lives as long as it is heard of. */
+static void test_stream_outlives_strangers(void **state)
+{
+	uint32_t at = 0;
+
+	make(1 << 20, 32);
+	for (uint32_t round = 0; round < 100; round++) {
+		uint32_t more = follow(&at);
+
+		if (round >= 5)
+			assert_int_equal(more, 31);
+		for (uint32_t i = 1; i < READAHEAD_NR_STREAMS; i++)
+			assert_int_equal(readahead_fault(&ra, 500000 + round * 3000 + i * 300), 0);
+	}
+}
+
+static void test_stops_at_the_end(void **state)
+{
+	uint32_t at = 80;
+
+	make(100, 64);
+	while (at < 100)
+		follow(&at);
+	assert_int_equal(at, 100);
+	assert_int_equal(readahead_fault(&ra, 99), 0);
+	make(UINT32_MAX, 64);
+	at = UINT32_MAX - 10;
+	while (at < UINT32_MAX)
+		follow(&at);
+	assert_int_equal(at, UINT32_MAX);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_doubles_up_to_max),
+		cmocka_unit_test(test_max_needs_no_power_of_two),
+		cmocka_unit_test(test_one_is_off),
+		cmocka_unit_test(test_strangers_get_one_page),
+		cmocka_unit_test(test_jump_ahead),
+		cmocka_unit_test(test_fault_inside_the_window_closes_it),
+		cmocka_unit_test(test_streams_side_by_side),
+		cmocka_unit_test(test_stream_outlives_strangers),
+		cmocka_unit_test(test_stops_at_the_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

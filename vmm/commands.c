@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * commands.c - the commands of the control socket: each checks, acts on a guest, answers in JSON.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <ebb/log.h>
+#include "daemon.h"
+
+static json_t *pages_json(uint32_t pages)
+{
+	return json_integer((json_int_t)pages_to_bytes(pages));
+}
+
+static json_t *limit_json(uint32_t pages)
+{
+	return pages == RECLAIM_NO_LIMIT ? json_null() : pages_json(pages);
+}
+
+static json_int_t counter(const _Atomic uint64_t *c)
+{
+	return (json_int_t)atomic_load_explicit(c, memory_order_relaxed);
+}
+
+static json_t *generations_json(struct guest *g)
+{
+	struct reclaim_stats st;
+	uint64_t now = guest_now_ns();
+	json_t *list = json_array();
+
+	pthread_mutex_lock(&g->lru_lock);
+	reclaim_get_stats(g->lru, &st);
+	pthread_mutex_unlock(&g->lru_lock);
+	for (uint32_t i = 0; i < st.nr_gens; i++)
+		json_array_append_new(
+			list, json_pack("{s:I,s:I,s:I}", "seq", (json_int_t)st.gens[i].seq, "age-ms",
+					(json_int_t)((now - st.gens[i].birth_ns) / 1000000), "pages",
+					(json_int_t)st.gens[i].pages));
+	return list;
+}
+
+static json_t *regions_json(const struct guest *g)
+{
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; i < g->regions.nr; i++) {
+		const struct region *r = &g->regions.r[i];
+		json_t *o = json_pack("{s:s,s:I,s:I}", "name", r->name, "pages", (json_int_t)r->nr,
+				      "hva", (json_int_t)r->hva);
+
+		if (r->gpa != REGION_GPA_UNKNOWN)
+			json_object_set_new(o, "gpa", json_integer((json_int_t)r->gpa));
+		json_array_append_new(list, o);
+	}
+	return list;
+}
+
+static const char *phase_name(const struct guest *g)
+{
+	switch (atomic_load(&g->phase)) {
+	case GUEST_MANAGED:
+		return "managed";
+	case GUEST_DRAINING:
+		return "draining";
+	case GUEST_FAILED:
+		return "failed";
+	default:
+		return "gone";
+	}
+}
+
+static json_t *cancels_json(const struct guest *g)
+{
+	const struct guest_counters *c = &g->c;
+
+	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I}", "touched", counter(&c->cancel_touched), "pinned",
+			 counter(&c->cancel_pinned), "busy", counter(&c->cancel_busy), "large",
+			 counter(&c->cancel_large), "error", counter(&c->cancel_error), "unprotected",
+			 counter(&c->cancel_unprotected));
+}
+
+static json_t *latency_json(const struct guest *g)
+{
+	const struct hist *h = &g->fault_hist;
+
+	return json_pack("{s:I,s:I,s:I,s:I}", "count", counter(&h->total), "p50-us",
+			 (json_int_t)(hist_quantile(h, 0.5) / 1000), "p99-us",
+			 (json_int_t)(hist_quantile(h, 0.99) / 1000), "max-us",
+			 counter(&h->max_ns) / 1000);
+}
+
+static json_t *guest_json(struct guest *g)
+{
+	json_t *o = json_pack(
+		"{s:s,s:i,s:s,s:o,s:o,s:o,s:o,s:o}", "name", g->name, "pid", (int)g->id.pid, "state",
+		phase_name(g), "size", pages_json(g->pt.nr), "limit", limit_json(atomic_load(&g->limit)),
+		"resident", pages_json(atomic_load(&g->resident)), "evicted",
+		pages_json(atomic_load(&g->evicted_pages)), "zero",
+		pages_json(atomic_load(&g->zero_pages)));
+
+	json_object_set_new(o, "store",
+			    json_pack("{s:s,s:o,s:o}", "path", g->store.path, "used",
+				      pages_json(store_nr_used(&g->store)), "size",
+				      pages_json(g->store.nr_slots)));
+	json_object_set_new(o, "sampler",
+			    json_pack("{s:s,s:s}", "name",
+				      g->order == RECLAIM_ORDER_RANDOM ? "none" : "zap", "reason",
+				      g->order == RECLAIM_ORDER_RANDOM ?
+					      "eviction order is random (debugging)" :
+				      g->rem.ring_fd >= 0 ? "madvise through a ring in the VMM" :
+							    "madvise by injection: no io_uring in the VMM"));
+	json_object_set_new(o, "pin-guard", json_string(g->guard ? "bpf" : "delay"));
+	json_object_set_new(o, "vm-stopped-us", json_integer((json_int_t)(g->rem.stopped_ns / 1000)));
+	json_object_set_new(o, "refaults", json_integer(counter(&g->c.refaults)));
+	json_object_set_new(o, "evictions", json_integer(counter(&g->c.evicted)));
+	json_object_set_new(o, "cancels", cancels_json(g));
+	json_object_set_new(o, "generations", generations_json(g));
+	json_object_set_new(o, "fault-latency", latency_json(g));
+	json_object_set_new(o, "regions", regions_json(g));
+	json_object_set_new(o, "warnings", json_array());
+	if (atomic_load(&g->phase) == GUEST_FAILED)
+		json_object_set_new(o, "failure", json_string(g->failure));
+	return o;
+}
+
+static int not_found(struct control_reply *reply, const char *name)
+{
+	reply->class = CONTROL_DEVICE_NOT_FOUND;
+	return ebb_err_set(&reply->err, -ENOENT,
+			   "no guest is called '%s'; query-guests lists them", name);
+}
+
+static int busy(struct control_reply *reply, const char *name)
+{
+	return ebb_err_set(&reply->err, -EBUSY, "'%s' is being attached or let go just now", name);
+}
+
+static const char *arg_string(json_t *args, const char *name)
+{
+	return json_string_value(json_object_get(args, name));
+}
+
+/* A size argument; -1 in JSON is "none". */
+static uint64_t arg_size(json_t *args, const char *name)
+{
+	json_t *v = json_object_get(args, name);
+
+	return !v || json_integer_value(v) < 0 ? UINT64_MAX : (uint64_t)json_integer_value(v);
+}
+
+static int run_query_guests(void *daemon, json_t *args, struct control_reply *reply)
+{
+	struct daemon *d = daemon;
+
+	(void)args;
+	reply->value = json_array();
+	pthread_mutex_lock(&d->lock);
+	for (struct guest *g = d->guests; g; g = g->next)
+		json_array_append_new(reply->value, guest_json(g));
+	pthread_mutex_unlock(&d->lock);
+	return 0;
+}
+
+/* Find by the `name` argument and have @fn make the reply, under the lock. */
+static int with_guest(struct daemon *d, json_t *args, struct control_reply *reply,
+		      int (*fn)(struct guest *g, json_t *args, struct control_reply *reply))
+{
+	const char *name = arg_string(args, "name");
+	struct guest *g;
+	int rc;
+
+	pthread_mutex_lock(&d->lock);
+	g = daemon_find(d, name);
+	rc = g ? fn(g, args, reply) : not_found(reply, name);
+	pthread_mutex_unlock(&d->lock);
+	return rc;
+}
+
+static int query_guest(struct guest *g, json_t *args, struct control_reply *reply)
+{
+	(void)args;
+	reply->value = guest_json(g);
+	return 0;
+}
+
+static int run_query_guest(void *daemon, json_t *args, struct control_reply *reply)
+{
+	return with_guest(daemon, args, reply, query_guest);
+}
+
+static int query_stats(struct guest *g, json_t *args, struct control_reply *reply)
+{
+	const struct guest_counters *c = &g->c;
+	const struct {
+		const char *name;
+		const _Atomic uint64_t *value;
+	} rows[] = {
+		{"faults", &c->faults}, {"wp-faults", &c->wp_faults}, {"removes", &c->removes},
+		{"refaults", &c->refaults}, {"prefetched", &c->prefetched},
+		{"zero-filled", &c->zero_filled}, {"evictions", &c->evicted},
+		{"evictions-zero", &c->evicted_zero}, {"evictions-clean", &c->evicted_clean},
+		{"pages-written", &c->written}, {"throttled", &c->throttled},
+		{"over-limit", &c->over_limit}, {"discarded", &c->discarded},
+		{"hazards", &c->hazards}, {"ioctl-again", &c->again},
+		{"read-errors", &c->read_errors}, {"write-errors", &c->write_errors},
+		{"sample-passes", &c->sample_passes}, {"sample-ns", &c->sample_ns},
+		{"sample-young", &c->sample_young},
+	};
+
+	(void)args;
+	reply->value = json_object();
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		json_object_set_new(reply->value, rows[i].name, json_integer(counter(rows[i].value)));
+	json_object_set_new(reply->value, "cancels", cancels_json(g));
+	json_object_set_new(reply->value, "fault-latency", latency_json(g));
+	return 0;
+}
+
+static int run_query_stats(void *daemon, json_t *args, struct control_reply *reply)
+{
+	return with_guest(daemon, args, reply, query_stats);
+}
+
+static int set_limit(struct guest *g, json_t *args, struct control_reply *reply)
+{
+	uint32_t pages;
+	int rc;
+
+	if (g->busy)
+		return busy(reply, g->name);
+	rc = guest_check_limit(arg_size(args, "limit"), g->pt.nr, &pages, &reply->err);
+	if (rc)
+		return rc;
+	guest_set_limit(g, pages);
+	log_info("%s: limit %u MiB", g->name, pages == RECLAIM_NO_LIMIT ? 0 : pages >> 8);
+	guest_event(g, "LIMIT_CHANGED", json_pack("{s:o}", "limit", limit_json(pages)));
+	reply->value = json_pack("{s:o}", "limit", limit_json(pages));
+	return 0;
+}
+
+static int run_set_limit(void *daemon, json_t *args, struct control_reply *reply)
+{
+	return with_guest(daemon, args, reply, set_limit);
+}
+
+static int run_attach(void *daemon, json_t *args, struct control_reply *reply)
+{
+	struct daemon *d = daemon;
+	struct guest_conf conf = daemon_guest_conf(d);
+	struct guest *g;
+	int rc;
+
+	conf.name = arg_string(args, "name");
+	conf.monitor = arg_string(args, "monitor");
+	conf.limit = arg_size(args, "limit");
+	pthread_mutex_lock(&d->lock);
+	g = conf.name ? daemon_find(d, conf.name) : NULL;
+	pthread_mutex_unlock(&d->lock);
+	if (g)
+		return ebb_err_set(&reply->err, -EEXIST, "a guest is called '%s' already", conf.name);
+	rc = guest_attach((pid_t)json_integer_value(json_object_get(args, "pid")), &conf, &g,
+			  &reply->err);
+	if (rc) {
+		log_warn("attach refused: %s", reply->err.msg);
+		return rc;
+	}
+	rc = daemon_add(d, g);
+	if (rc) { /* two attaches raced for the name: nothing is lost by letting go again */
+		struct ebb_err err;
+
+		ebb_err_set(&reply->err, rc, "'%s': %s", g->name, strerror(-rc));
+		if (guest_detach(g, &err) == 0)
+			guest_free(g, true);
+		return rc;
+	}
+	sampler_kick(d->sampler);
+	guest_event(g, "GUEST_ATTACHED", json_pack("{s:i}", "pid", (int)g->id.pid));
+	pthread_mutex_lock(&d->lock);
+	reply->value = guest_json(g);
+	pthread_mutex_unlock(&d->lock);
+	return 0;
+}
+
+static int run_detach(void *daemon, json_t *args, struct control_reply *reply)
+{
+	struct daemon *d = daemon;
+	const char *name = arg_string(args, "name");
+	struct guest *g;
+	int rc;
+
+	g = daemon_claim(d, name, &rc);
+	if (!g)
+		return rc == -ENOENT ? not_found(reply, name) : busy(reply, name);
+	return daemon_let_go(d, g, "asked to", &reply->err);
+}
+
+static const struct control_arg arg_name[] = {
+	{"name", ARG_STRING, false, "the guest"},
+	{0},
+};
+
+static const struct control_arg args_attach[] = {
+	{"pid", ARG_INT, false, "process of the VMM"},
+	{"name", ARG_STRING, true, "what to call it; default pid-N"},
+	{"limit", ARG_SIZE, true, "resident bytes allowed; default none"},
+	{"monitor", ARG_STRING, true, "path of a QMP socket of the VMM"},
+	{0},
+};
+
+static const struct control_arg args_set_limit[] = {
+	{"name", ARG_STRING, false, "the guest"},
+	{"limit", ARG_SIZE, false, "resident bytes allowed, or none"},
+	{0},
+};
+
+const struct control_command daemon_commands[] = {
+	{"query-guests", "all guests", false, NULL, run_query_guests},
+	{"query-guest", "one guest", false, arg_name, run_query_guest},
+	{"query-stats", "counters of a guest", false, arg_name, run_query_stats},
+	{"set-limit", "change a guest's limit", false, args_set_limit, run_set_limit},
+	{"attach", "manage the memory of a running VM", true, args_attach, run_attach},
+	{"detach", "bring every page back and let the VM go", true, arg_name, run_detach},
+	{0},
+};

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * daemon.h - the daemon as a whole: its settings, its guests, who may work on which.
+ *
+ * DOC: the list of guests
+ *
+ * d->lock guards the list and the `busy` marks. A command that takes long (attach, detach) claims its
+ * guest and works without the lock; others then find it busy. The sampler holds the guest it looks at
+ * (d->held), and a guest leaves the list only when it is not held, so that its memory is not freed
+ * under the sampler. Quick commands work under the lock.
+ */
+#ifndef VMM_DAEMON_H
+#define VMM_DAEMON_H
+
+#include "control.h"
+#include "guest.h"
+#include "sampler.h"
+
+struct daemon_conf {
+	const char *socket, *state_dir, *swap_dir;
+	bool pin_delay; /* --pin-guard=delay */
+	unsigned int pin_delay_ms;
+	enum reclaim_order order;
+	uint64_t seed;
+	bool any_process;
+};
+
+struct daemon {
+	struct daemon_conf conf;
+	struct pinguard *guard;
+	struct control *control;
+	struct sampler *sampler;
+	int epoll_fd;
+
+	pthread_mutex_t lock;
+	pthread_cond_t released; /* d->held or a busy mark changed */
+	struct guest *guests;
+	struct guest *held;
+};
+
+/** daemon_guest_conf() - what an attach takes from the daemon's settings */
+struct guest_conf daemon_guest_conf(const struct daemon *d);
+
+/** daemon_add() - the guest is managed from now on; -EEXIST: its name is taken */
+int daemon_add(struct daemon *d, struct guest *g);
+
+/** daemon_find() - by name; d->lock held */
+struct guest *daemon_find(struct daemon *d, const char *name);
+
+/**
+ * daemon_claim() - find and mark busy, for a command that takes long
+ * @ret_rc: -ENOENT or -EBUSY when NULL is returned
+ */
+struct guest *daemon_claim(struct daemon *d, const char *name, int *ret_rc);
+
+/** daemon_release() - the command is done and the guest still there */
+void daemon_release(struct daemon *d, struct guest *g);
+
+/** daemon_remove() - take a claimed guest off the list; waits for the sampler */
+void daemon_remove(struct daemon *d, struct guest *g);
+
+/** daemon_next_guest() - for the sampler: see sampler_new() */
+struct guest *daemon_next_guest(void *arg, struct guest *last);
+
+/** daemon_unfit() - for the sampler: let @g go in a thread of its own */
+void daemon_unfit(void *arg, struct guest *g, const char *why);
+
+/** daemon_let_go() - detach a claimed guest, take it off the list and free it; on failure it stays */
+int daemon_let_go(struct daemon *d, struct guest *g, const char *reason, struct ebb_err *err);
+
+/** daemon_commands - the commands of the socket, for control_open() */
+extern const struct control_command daemon_commands[];
+
+#endif

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * guest.c - what the threads of a guest share: the charge, the list of own zaps, failing, events.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <ebb/log.h>
+#include "guest.h"
+#include "qmp.h"
+
+/* Pages a guest above its new limit may go above where it is: a few batches of the evictor. */
+#define CAP_SLACK 256u
+
+static void (*event_sink)(void *arg, const char *name, json_t *data);
+static void *event_arg;
+
+uint64_t guest_now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+void guest_kick(int eventfd)
+{
+	uint64_t one = 1;
+
+	while (write(eventfd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+}
+
+/* --- charge --------------------------------------------------------------------------------- */
+
+static void wake_evictor(struct guest *g, uint32_t resident)
+{
+	if (resident > atomic_load_explicit(&g->evict_above, memory_order_relaxed) &&
+	    atomic_load(&g->evictor_idle) && atomic_exchange(&g->evictor_idle, false))
+		guest_kick(g->evictor_kick);
+}
+
+bool guest_try_charge(struct guest *g, uint32_t nr)
+{
+	uint32_t cap = atomic_load_explicit(&g->cap, memory_order_relaxed);
+	uint32_t resident = atomic_load(&g->resident);
+
+	do {
+		if (cap != RECLAIM_NO_LIMIT && (uint64_t)resident + nr > cap) {
+			wake_evictor(g, UINT32_MAX);
+			return false;
+		}
+	} while (!atomic_compare_exchange_weak(&g->resident, &resident, resident + nr));
+	wake_evictor(g, resident + nr);
+	return true;
+}
+
+bool guest_has_slack(const struct guest *g, uint32_t nr)
+{
+	return (uint64_t)atomic_load(&g->resident) + nr <=
+	       atomic_load_explicit(&g->evict_above, memory_order_relaxed);
+}
+
+void guest_charge(struct guest *g, uint32_t nr)
+{
+	wake_evictor(g, atomic_fetch_add(&g->resident, nr) + nr);
+}
+
+static uint32_t cap_for(uint32_t limit, uint32_t resident)
+{
+	return limit == RECLAIM_NO_LIMIT || resident <= limit ? limit : resident + CAP_SLACK;
+}
+
+/* The cap follows the guest down to its limit, a little above it so that faults go on meanwhile. */
+static void lower_cap(struct guest *g, uint32_t resident)
+{
+	uint32_t to = cap_for(atomic_load(&g->limit), resident), cap = atomic_load(&g->cap);
+
+	while (cap > to && !atomic_compare_exchange_weak(&g->cap, &cap, to))
+		;
+}
+
+void guest_uncharge(struct guest *g, uint32_t nr)
+{
+	uint32_t resident;
+
+	if (!nr)
+		return;
+	resident = atomic_fetch_sub(&g->resident, nr) - nr;
+	if (atomic_load_explicit(&g->cap, memory_order_relaxed) !=
+	    atomic_load_explicit(&g->limit, memory_order_relaxed))
+		lower_cap(g, resident);
+	if (atomic_load(&g->starved))
+		guest_kick(g->fault_kick);
+}
+
+void guest_set_limit(struct guest *g, uint32_t pages)
+{
+	pthread_mutex_lock(&g->lru_lock);
+	reclaim_set_limit(g->lru, pages);
+	atomic_store(&g->evict_above, reclaim_high_watermark(g->lru));
+	pthread_mutex_unlock(&g->lru_lock);
+	atomic_store(&g->limit, pages);
+	atomic_store(&g->cap, cap_for(pages, atomic_load(&g->resident)));
+	atomic_store(&g->state.h->limit, pages);
+	guest_kick(g->evictor_kick);
+	guest_kick(g->fault_kick);
+}
+
+void guest_split_later(struct guest *g, uint32_t idx)
+{
+	atomic_store(&g->split_idx, idx);
+}
+
+/* --- own zaps ------------------------------------------------------------------------------- */
+
+bool guest_zap_begin(struct guest *g, uint64_t start, uint64_t end)
+{
+	struct own_zaps *z = &g->zaps;
+	uint64_t drains = atomic_load(&g->drains);
+	unsigned int kept = 0;
+	bool room;
+
+	pthread_mutex_lock(&g->zap_lock);
+	for (unsigned int i = 0; i < z->nr; i++)
+		if (z->z[i].retire_at > drains)
+			z->z[kept++] = z->z[i];
+	z->nr = kept;
+	room = z->nr < OWN_ZAPS;
+	if (room) {
+		z->z[z->nr].start = start;
+		z->z[z->nr].end = end;
+		z->z[z->nr++].retire_at = UINT64_MAX;
+	}
+	pthread_mutex_unlock(&g->zap_lock);
+	return room;
+}
+
+void guest_zap_end(struct guest *g, uint64_t start, uint64_t end)
+{
+	struct own_zaps *z = &g->zaps;
+
+	pthread_mutex_lock(&g->zap_lock);
+	for (unsigned int i = 0; i < z->nr; i++)
+		if (z->z[i].start == start && z->z[i].end == end &&
+		    z->z[i].retire_at == UINT64_MAX) {
+			/*
+			 * Each REMOVE of the zap has been read by now (the kernel waited for that), in a
+			 * drain that may not have been counted yet; the one after it is surely later.
+			 */
+			z->z[i].retire_at = atomic_load(&g->drains) + 2;
+			break;
+		}
+	pthread_mutex_unlock(&g->zap_lock);
+}
+
+bool guest_zap_overlaps(struct guest *g, uint64_t start, uint64_t end)
+{
+	const struct own_zaps *z = &g->zaps;
+	uint64_t drains = atomic_load(&g->drains);
+	bool found = false;
+
+	pthread_mutex_lock(&g->zap_lock);
+	for (unsigned int i = 0; i < z->nr && !found; i++)
+		found = z->z[i].retire_at > drains && z->z[i].start < end && start < z->z[i].end;
+	pthread_mutex_unlock(&g->zap_lock);
+	return found;
+}
+
+/* --- failing and telling -------------------------------------------------------------------- */
+
+void guest_set_event_sink(void (*sink)(void *arg, const char *name, json_t *data), void *arg)
+{
+	event_sink = sink;
+	event_arg = arg;
+}
+
+void guest_event(struct guest *g, const char *name, json_t *data)
+{
+	if (!event_sink) {
+		json_decref(data);
+		return;
+	}
+	if (!data)
+		data = json_object();
+	json_object_set_new(data, "name", json_string(g->name));
+	event_sink(event_arg, name, data);
+}
+
+struct stop_order {
+	char monitor[256];
+	char name[64];
+	int pidfd;
+};
+
+/* The monitor may not answer (its thread may be the one that waits for a page): then SIGSTOP. */
+static void *stop_vm(void *arg)
+{
+	struct stop_order *o = arg;
+	struct ebb_err err;
+
+	if (!o->monitor[0] || qmp_execute(o->monitor, "stop", NULL, 2000, NULL, &err)) {
+		if (syscall(SYS_pidfd_send_signal, o->pidfd, SIGSTOP, NULL, 0))
+			log_err("%s: cannot stop the VM: %s", o->name, strerror(errno));
+		else
+			log_err("%s: VM stopped by SIGSTOP; SIGCONT lets it go on", o->name);
+	} else {
+		log_err("%s: VM stopped over QMP; `cont` lets it go on", o->name);
+	}
+	close(o->pidfd);
+	free(o);
+	return NULL;
+}
+
+static void stop_vm_from_thread(struct guest *g)
+{
+	struct stop_order *o = calloc(1, sizeof(*o));
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	if (!o)
+		return;
+	snprintf(o->monitor, sizeof(o->monitor), "%s", g->monitor);
+	snprintf(o->name, sizeof(o->name), "%s", g->name);
+	o->pidfd = dup(g->pidfd);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	if (pthread_create(&thread, &attr, stop_vm, o))
+		stop_vm(o);
+	pthread_attr_destroy(&attr);
+}
+
+void guest_fail(struct guest *g, const char *fmt, ...)
+{
+	int managed = GUEST_MANAGED, draining = GUEST_DRAINING;
+	char why[sizeof(g->failure)];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt, ap);
+	va_end(ap);
+	guest_count(&g->c.hazards, 1);
+	log_limited(LOG_LVL_ERR, "%s: %s", g->name, why);
+	if (!atomic_compare_exchange_strong(&g->phase, &managed, GUEST_FAILED) &&
+	    !atomic_compare_exchange_strong(&g->phase, &draining, GUEST_FAILED))
+		return;
+	memcpy(g->failure, why, sizeof(why));
+	stop_vm_from_thread(g);
+	guest_event(g, "HAZARD", json_pack("{s:s}", "reason", why));
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * guest_life.h - steps that attach, take-over and detach share; private to vmm/guest_*.c.
+ */
+#ifndef VMM_GUEST_LIFE_H
+#define VMM_GUEST_LIFE_H
+
+#include "guest.h"
+
+/** guest_new() - locks, eventfds and counters; nothing of the VMM yet */
+struct guest *guest_new(const struct guest_conf *conf, struct ebb_err *err);
+
+/** guest_open_process() - pidfd and pagemap of g->id; what PAGEMAP_SCAN can do here */
+int guest_open_process(struct guest *g, struct ebb_err *err);
+
+/** guest_init_core() - the page table over the mapped words, and an empty LRU */
+int guest_init_core(struct guest *g, const struct guest_conf *conf, struct ebb_err *err);
+
+/** guest_note_found() - the LRU learns of all RESIDENT pages; not yet known to other threads */
+void guest_note_found(struct guest *g);
+
+/** guest_unregister() - all regions; waiters wake */
+void guest_unregister(struct guest *g);
+
+/** guest_drain() - bring every evicted page back; the evictor is stopped, the fault thread runs */
+int guest_drain(struct guest *g, struct ebb_err *err);
+
+#endif

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * guest_takeover.c - go on with a guest whose daemon died, at whatever step it died.
+ *
+ * DOC: the order, and what each step rests on
+ *
+ *   1. lock the store     the dead daemon's last write and last system call are over: nothing of it can
+ *                         still change a slot, a hole or a PTE
+ *   2. same VMM?          pid, start time, and the memfds' inodes, else the files are swept
+ *   3. descriptors        fetched again by number from the VMM, which kept them open
+ *   4. ring idle, drain   the remote ring may still be zapping for the dead daemon, and waits until its
+ *                         REMOVE is read; whatever REMOVE is read now may be that zap's, so none of them
+ *                         frees a slot
+ *   5. finish PUNCHING    the commit had been made: punch (again)
+ *   6. settle FILLING     by what the memfd holds: the page went in, or the slot is still the truth
+ *   7. slot map           rebuilt from the words; a slot named twice is refused
+ *   8. un-WP everything   with an unread REMOVE this fails (EAGAIN): drain, then again
+ *   9. WAKE everything    messages the dead daemon had read are raised anew
+ *
+ * Until 9 the guest's threads that need a page wait; all others run. The write protection of a page is
+ * lifted (8) only after its word says RESIDENT, so a touched page is never taken for evictable.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <ebb/linux_compat.h>
+#include <ebb/log.h>
+#include "evictor.h"
+#include "fault.h"
+#include "guest_life.h"
+#include "uffd.h"
+
+#define LOCK_WAIT_MS 10000 /* a dead daemon's I/O took 40-70 ms; a slow disk can take seconds */
+#define IDLE_WAIT_MS 10000
+
+static void sweep(const struct state *st)
+{
+	if (st->h->store_path[0])
+		unlink(st->h->store_path);
+	unlink(st->path);
+}
+
+/* Read and ignore whatever is queued: PAGE_MSG_OWN_ZAP does nothing, faults are raised anew by WAKE. */
+static void drain_blindly(struct guest *g)
+{
+	struct uffd_msg msgs[64];
+
+	while (read(g->rem.uffd, msgs, sizeof(msgs)) > 0)
+		;
+}
+
+static int wait_ring_idle(struct guest *g, struct ebb_err *err)
+{
+	for (int ms = 0; ms < IDLE_WAIT_MS; ms++) {
+		drain_blindly(g);
+		if (g->rem.ring_fd < 0 || remote_idle(&g->rem)) {
+			drain_blindly(g);
+			return 0;
+		}
+		usleep(1000);
+	}
+	return ebb_err_set(err, -ETIMEDOUT, "%s: the ring in the VMM does not come to rest", g->name);
+}
+
+static bool is_present(const struct region *r, uint32_t idx)
+{
+	off_t off = (off_t)region_offset(r, idx);
+
+	return lseek(r->memfd, off, SEEK_DATA) == off;
+}
+
+static int settle_page(struct guest *g, const struct region *r, uint32_t idx)
+{
+	uint32_t word = page_table_load(&g->pt, idx);
+	bool present = false;
+
+	if (page_word_state(word) == PAGE_PUNCHING &&
+	    fallocate(r->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		      (off_t)region_offset(r, idx), EBB_PAGE_SIZE))
+		return -errno;
+	if (page_word_state(word) == PAGE_FILLING)
+		present = is_present(r, idx);
+	word = page_take_over(word, present);
+	page_table_store_take_over(&g->pt, idx, word);
+	if (page_word_is_counted(word)) {
+		atomic_fetch_add(&g->resident, 1);
+	} else if (page_word_state(word) == PAGE_EVICTED) {
+		atomic_fetch_add(&g->evicted_pages, 1);
+		if (page_word_arg(word) == PAGE_SLOT_ZERO)
+			atomic_fetch_add(&g->zero_pages, 1);
+	}
+	if (page_slot_is_real(page_word_slot(word)) && !store_claim(&g->store, page_word_slot(word)))
+		return -EUCLEAN;
+	return 0;
+}
+
+static int settle_pages(struct guest *g, struct ebb_err *err)
+{
+	for (unsigned int i = 0; i < g->regions.nr; i++) {
+		const struct region *r = &g->regions.r[i];
+
+		for (uint32_t idx = r->first; idx < r->first + r->nr; idx++) {
+			int rc = settle_page(g, r, idx);
+
+			if (rc == -EUCLEAN)
+				return ebb_err_set(err, rc, "%s: page %u names a slot that another "
+						   "page has: %s is damaged; left as it is", g->name,
+						   idx, g->state.path);
+			if (rc)
+				return ebb_err_set(err, rc, "%s: page %u: punching: %s", g->name, idx,
+						   strerror(-rc));
+		}
+	}
+	return 0;
+}
+
+static int release_waiters(struct guest *g, struct ebb_err *err)
+{
+	for (unsigned int i = 0; i < g->regions.nr; i++) {
+		const struct region *r = &g->regions.r[i];
+		size_t len = pages_to_bytes(r->nr);
+		int rc;
+
+		while ((rc = uffd_writeprotect(g->rem.uffd, r->hva, len, false)) == -EAGAIN) {
+			drain_blindly(g);
+			usleep(20);
+		}
+		if (!rc)
+			rc = uffd_wake(g->rem.uffd, r->hva, len);
+		if (rc)
+			return ebb_err_set(err, rc, "%s: region %s: cannot lift the protection: %s",
+					   g->name, r->name, strerror(-rc));
+	}
+	return 0;
+}
+
+/* Is the process the one of the file, with the same RAM? Fetches the memfds. */
+static int find_vmm(struct guest *g, struct ebb_err *err)
+{
+	const struct state_header *h = g->state.h;
+	struct region_table now;
+	int rc;
+
+	rc = proc_identify(h->pid, &g->id, err);
+	if (rc || g->id.start_time != h->start_time || g->id.state == 'Z')
+		return ebb_err_set(err, -ESRCH, "%s: the VM (pid %d) is gone", h->name, h->pid);
+	rc = guest_open_process(g, err);
+	if (rc)
+		return rc;
+	rc = proc_find_regions(h->pid, g->pidfd, &now, err);
+	if (rc)
+		return rc;
+	state_regions(&g->state, &g->regions);
+	for (unsigned int i = 0; i < g->regions.nr; i++) {
+		struct region *r = &g->regions.r[i];
+		const struct region *same = region_find_hva(&now, r->hva);
+
+		if (!same || same->ino != r->ino || same->dev != r->dev || same->memfd < 0) {
+			for (; i > 0; i--)
+				g->regions.r[i - 1].memfd = -1;
+			proc_close_regions(&now);
+			return ebb_err_set(err, -EUCLEAN, "%s: region %s is not where it was", h->name,
+					   r->name);
+		}
+		r->memfd = same->memfd;
+	}
+	return 0; /* the descriptors of @now live on in g->regions */
+}
+
+static int open_files(struct guest *g, const char *path, struct ebb_err *err)
+{
+	struct store_sums sums;
+	int rc = state_open(&g->state, path, err);
+	struct state_header *h = g->state.h;
+
+	if (rc)
+		return rc;
+	snprintf(g->name, sizeof(g->name), "%.63s", h->name);
+	snprintf(g->monitor, sizeof(g->monitor), "%.255s", h->monitor);
+	if (atomic_load(&h->phase) == STATE_DETACHED) {
+		sweep(&g->state);
+		return ebb_err_set(err, -ESRCH, "%s: had been let go", g->name);
+	}
+	sums = (struct store_sums){.v = g->state.sums, .fd = g->state.fd,
+				   .offset = g->state.sums_offset};
+	rc = store_reopen(&g->store, h->store_path, h->nr_slots, h->seed, &sums, LOCK_WAIT_MS, err);
+	if (rc == -ENOENT && atomic_load(&h->phase) == STATE_ATTACHING)
+		rc = 0; /* died before it had a store: nothing is in it */
+	return rc;
+}
+
+/* The daemon died while attaching: nothing was evicted. Let the VMM have its memory back. */
+static int abandon_attach(struct guest *g, struct ebb_err *err)
+{
+	const struct state_header *h = g->state.h;
+
+	if (h->remote_uffd >= 0 &&
+	    remote_refetch(g->pidfd, h->remote_uffd, h->remote_ring, &h->ring_params, &g->rem,
+			   NULL) == 0) {
+		guest_unregister(g);
+		(void)remote_close(h->pid, &g->rem, NULL);
+	}
+	sweep(&g->state);
+	return ebb_err_set(err, -ESRCH, "%s: the daemon had died while attaching; let go", g->name);
+}
+
+static int resume(struct guest *g, const struct guest_conf *conf, struct ebb_err *err)
+{
+	struct state_header *h = g->state.h;
+	uint64_t begun = guest_now_ns();
+	int rc;
+
+	if ((rc = remote_refetch(g->pidfd, h->remote_uffd, h->remote_ring, &h->ring_params, &g->rem,
+				 err)) ||
+	    (rc = guest_init_core(g, conf, err)) || (rc = wait_ring_idle(g, err)) ||
+	    (rc = settle_pages(g, err)) || (rc = release_waiters(g, err)))
+		return rc;
+	g->rem.stopped_ns = h->stopped_ns;
+	atomic_store(&g->suspect, true); /* nobody watched meanwhile: look before the first batch */
+	guest_set_limit(g, atomic_load(&h->limit));
+	rc = fault_start(g, err);
+	if (rc)
+		return rc;
+	guest_note_found(g);
+	rc = evictor_start(g, err);
+	if (rc) {
+		fault_stop(g);
+		return rc;
+	}
+	log_info("%s: took over pid %d in %llu us: %u pages resident, %u evicted", g->name, g->id.pid,
+		 (unsigned long long)((guest_now_ns() - begun) / 1000), atomic_load(&g->resident),
+		 atomic_load(&g->evicted_pages));
+	return 0;
+}
+
+int guest_take_over(const char *path, const struct guest_conf *conf, struct guest **ret,
+		    struct ebb_err *err)
+{
+	struct guest *g = guest_new(conf, err);
+	int rc;
+
+	if (!g)
+		return -ENOMEM;
+	rc = open_files(g, path, err);
+	if (!rc) {
+		rc = find_vmm(g, err);
+		if (rc == -ESRCH)
+			sweep(&g->state);
+		else if (!rc && atomic_load(&g->state.h->phase) == STATE_ATTACHING)
+			rc = abandon_attach(g, err);
+		else if (!rc)
+			rc = resume(g, conf, err);
+	}
+	if (rc) {
+		guest_free(g, false);
+		return rc;
+	}
+	*ret = g;
+	return 0;
+}

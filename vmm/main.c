@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * main.c - ebbd: options, start-up in order, take-over, the main loop, the end.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <ebb/log.h>
+#include "daemon.h"
+
+#define LOCK_WAIT_MS 10000
+
+static void usage(FILE *to)
+{
+	fprintf(to,
+		"usage: ebbd [OPTIONS]\n"
+		"Keep VMs within memory limits: cold pages go to disk, and come back when touched.\n\n"
+		"  --socket PATH        control socket (default /run/ebb/ebb.sock); see ebbctl(1)\n"
+		"  --state-dir DIR      page states, needed to go on after a crash (default /run/ebb)\n"
+		"  --swap-dir DIR       evicted pages; a file system with O_DIRECT\n"
+		"                       (default /var/lib/ebb)\n"
+		"  --pin-guard bpf      refuse to run where pinned pages can't be told (default)\n"
+		"  --pin-guard delay[:MS]  instead wait MS (default 100) before a page is copied. RISK:\n"
+		"                       a device write slower than that is LOST\n"
+		"  --debug-evict random[:SEED]  pick pages at random, for tests\n"
+		"  --debug-any-process  accept programs that are not QEMU, for tests\n"
+		"  -v, --verbose        log more\n"
+		"  --version, --help\n\n"
+		"SIGTERM brings every page of every guest back and ends; a daemon that is killed is\n"
+		"followed by the next one started on the same directories, and nothing is lost.\n");
+}
+
+enum { OPT_SOCKET = 256, OPT_STATE, OPT_SWAP, OPT_GUARD, OPT_EVICT, OPT_ANY, OPT_VERSION };
+
+static int parse_guard(struct daemon_conf *c, const char *text)
+{
+	char *end;
+
+	if (!strcmp(text, "bpf"))
+		return 0;
+	if (strncmp(text, "delay", 5) || (text[5] && text[5] != ':'))
+		return -EINVAL;
+	c->pin_delay = true;
+	c->pin_delay_ms = 100;
+	if (text[5]) {
+		unsigned long ms = strtoul(text + 6, &end, 10);
+
+		if (end == text + 6 || *end || ms < 1 || ms > 60000)
+			return -EINVAL;
+		c->pin_delay_ms = (unsigned int)ms;
+	}
+	return 0;
+}
+
+static int parse_evict(struct daemon_conf *c, const char *text)
+{
+	if (strncmp(text, "random", 6) || (text[6] && text[6] != ':'))
+		return -EINVAL;
+	c->order = RECLAIM_ORDER_RANDOM;
+	c->seed = text[6] ? strtoull(text + 7, NULL, 0) : guest_now_ns();
+	return 0;
+}
+
+/* Returns -1 to go on, else the exit code. */
+static int parse_options(struct daemon_conf *c, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"socket", required_argument, NULL, OPT_SOCKET},
+		{"state-dir", required_argument, NULL, OPT_STATE},
+		{"swap-dir", required_argument, NULL, OPT_SWAP},
+		{"pin-guard", required_argument, NULL, OPT_GUARD},
+		{"debug-evict", required_argument, NULL, OPT_EVICT},
+		{"debug-any-process", no_argument, NULL, OPT_ANY},
+		{"verbose", no_argument, NULL, 'v'},
+		{"version", no_argument, NULL, OPT_VERSION},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	int opt, rc = 0;
+
+	while ((opt = getopt_long(argc, argv, "vh", options, NULL)) != -1 && !rc) {
+		switch (opt) {
+		case OPT_SOCKET:
+			c->socket = optarg;
+			break;
+		case OPT_STATE:
+			c->state_dir = optarg;
+			break;
+		case OPT_SWAP:
+			c->swap_dir = optarg;
+			break;
+		case OPT_GUARD:
+			rc = parse_guard(c, optarg);
+			break;
+		case OPT_EVICT:
+			rc = parse_evict(c, optarg);
+			break;
+		case OPT_ANY:
+			c->any_process = true;
+			break;
+		case 'v':
+			log_init("ebbd", LOG_LVL_DEBUG);
+			break;
+		case OPT_VERSION:
+			printf("ebbd %s\n", EBB_VERSION);
+			return 0;
+		case 'h':
+			usage(stdout);
+			return 0;
+		default:
+			return 2;
+		}
+	}
+	if (rc || optind < argc) {
+		fprintf(stderr, "ebbd: bad value or argument: %s; ebbd --help shows what there is\n",
+			rc ? optarg : argv[optind]);
+		return 2;
+	}
+	return -1;
+}
+
+static int make_private_dir(const char *path)
+{
+	struct stat st;
+
+	if (mkdir(path, 0700) && errno != EEXIST) {
+		log_err("%s: %s", path, strerror(errno));
+		return -errno;
+	}
+	if (stat(path, &st) || !S_ISDIR(st.st_mode)) {
+		log_err("%s: not a directory", path);
+		return -ENOTDIR;
+	}
+	if (st.st_uid != geteuid() || st.st_mode & 022) {
+		log_err("%s: must belong to uid %u and not be writable by others", path, geteuid());
+		return -EPERM;
+	}
+	return 0;
+}
+
+/* One daemon works on a state directory. A dead one's lock goes when its last I/O is over. */
+static int lock_state_dir(const char *dir)
+{
+	char path[512];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/lock", dir);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0) {
+		log_err("%s: %s", path, strerror(errno));
+		return -errno;
+	}
+	for (int ms = 0; flock(fd, LOCK_EX | LOCK_NB); ms += 10) {
+		if (ms >= LOCK_WAIT_MS) {
+			log_err("%s: another ebbd works there (running or stopped)", dir);
+			close(fd);
+			return -EBUSY;
+		}
+		usleep(10000);
+	}
+	return fd;
+}
+
+/* The fault path must not wait for the host's swap, nor the daemon be killed for the guests' memory. */
+static void protect_self(void)
+{
+	struct rlimit files = {.rlim_cur = 65536, .rlim_max = 65536};
+	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, "-900", 4) != 4)
+		log_debug("oom_score_adj: %s", strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT))
+		log_warn("mlockall: %s; faults may wait for the host's swap", strerror(errno));
+	if (setrlimit(RLIMIT_NOFILE, &files))
+		log_debug("RLIMIT_NOFILE: %s", strerror(errno));
+}
+
+static void take_over_all(struct daemon *d)
+{
+	DIR *dir = opendir(d->conf.state_dir);
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir))) {
+		struct guest_conf conf = daemon_guest_conf(d);
+		const char *dot = strrchr(e->d_name, '.');
+		struct guest *g;
+		struct ebb_err err;
+		char path[512];
+
+		if (!dot || strcmp(dot, ".state"))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", d->conf.state_dir, e->d_name);
+		if (guest_take_over(path, &conf, &g, &err))
+			log_warn("%s", err.msg);
+		else if (daemon_add(d, g))
+			log_err("%s: cannot be managed: a guest of that name is", g->name);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+static void guest_exited(struct daemon *d, struct guest *g)
+{
+	int rc;
+
+	if (!daemon_claim(d, g->name, &rc))
+		return; /* a command has it: daemon_release() brings the event again */
+	daemon_remove(d, g);
+	guest_reap(g);
+	guest_event(g, "GUEST_DETACHED", json_pack("{s:s}", "reason", "exited"));
+	guest_free(g, true);
+}
+
+static void detach_all(struct daemon *d)
+{
+	while (d->guests) {
+		struct guest *g = d->guests;
+		struct ebb_err err;
+		int rc;
+
+		if (!daemon_claim(d, g->name, &rc)) {
+			usleep(10000);
+			continue;
+		}
+		if (daemon_let_go(d, g, "ebbd ends", &err)) {
+			log_err("%s; left for the next ebbd", err.msg);
+			_exit(1); /* as if killed: nothing is dropped */
+		}
+	}
+}
+
+static int open_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* From now on a signal kills, which is safe at any time. */
+static void close_signals(int fd)
+{
+	struct signalfd_siginfo si;
+	sigset_t set;
+
+	while (read(fd, &si, sizeof(si)) > 0)
+		; /* the one that ended the loop is still pending otherwise */
+	close(fd);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static void loop(struct daemon *d, int signal_fd)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = d->control};
+
+	epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, control_fd(d->control), &ev);
+	ev.data.ptr = d;
+	epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, signal_fd, &ev);
+	for (;;) {
+		int n = epoll_wait(d->epoll_fd, &ev, 1, -1);
+
+		if (n < 0 && errno != EINTR)
+			return;
+		if (n <= 0)
+			continue;
+		if (ev.data.ptr == d)
+			return;
+		if (ev.data.ptr == d->control)
+			control_dispatch(d->control);
+		else
+			guest_exited(d, ev.data.ptr);
+	}
+}
+
+static void send_event(void *arg, const char *name, json_t *data)
+{
+	struct daemon *d = arg;
+
+	if (d->control)
+		control_event(d->control, name, data);
+	else
+		json_decref(data);
+}
+
+static int daemon_start(struct daemon *d)
+{
+	struct ebb_err err;
+	int rc;
+
+	if ((rc = make_private_dir(d->conf.state_dir)) || (rc = make_private_dir(d->conf.swap_dir)) ||
+	    (rc = lock_state_dir(d->conf.state_dir)) < 0)
+		return rc;
+	if ((rc = gate_check_host(&err)) ||
+	    (!d->conf.pin_delay && (rc = pinguard_open(&d->guard, &err)))) {
+		log_err("%s", err.msg);
+		return rc;
+	}
+	if (d->conf.pin_delay)
+		log_warn("pin guard: delay of %u ms only: a device write slower than that is LOST",
+			 d->conf.pin_delay_ms);
+	pthread_mutex_init(&d->lock, NULL);
+	pthread_cond_init(&d->released, NULL);
+	d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	protect_self();
+	guest_set_event_sink(send_event, d);
+	take_over_all(d);
+	rc = sampler_new(&(struct sampler_host){daemon_next_guest, daemon_unfit, d}, &d->sampler);
+	if (rc)
+		return rc;
+	rc = control_open(d->conf.socket, daemon_commands, d, &d->control, &err);
+	if (rc)
+		log_err("%s", err.msg);
+	return rc;
+}
+
+int main(int argc, char **argv)
+{
+	static struct daemon d = {
+		.conf = {
+			.socket = "/run/ebb/ebb.sock",
+			.state_dir = "/run/ebb",
+			.swap_dir = "/var/lib/ebb",
+		},
+	};
+	int signal_fd, rc;
+
+	log_init("ebbd", LOG_LVL_INFO);
+	rc = parse_options(&d.conf, argc, argv);
+	if (rc >= 0)
+		return rc;
+	signal_fd = open_signals();
+	if (daemon_start(&d))
+		return 1;
+	log_info("ready at %s", d.conf.socket);
+	loop(&d, signal_fd);
+	log_info("ending: bringing all pages back (a second signal ends at once, and leaves them "
+		 "for the next ebbd)");
+	close_signals(signal_fd);
+	sampler_free(d.sampler);
+	detach_all(&d);
+	control_close(d.control);
+	pinguard_close(d.guard);
+	return 0;
+}
