@@ -30,8 +30,9 @@
  * one. They wait under a third bit until the next aging.
  *
  * The window. Aging is never refused: with RECLAIM_MAX_NR_GENS generations in use the two oldest
- * are merged (one OR for each word of the oldest), which loses the difference between old and very
- * old, and keeps the one that matters, between looked at twice and not.
+ * are merged, which loses the difference between old and very old, and keeps the one that matters,
+ * between looked at twice and not. It takes one OR for each word of the smaller of the two; so that
+ * this may be the younger one, a generation's bitmap is found through slot_of[].
  *
  * Counts change with the bits, by the population count of what moved, and never by recounting.
  */
@@ -156,7 +157,7 @@ static void enter_gen(struct lru_gen *lru, uint32_t w, uint32_t slot, uint64_t m
 static void advance_min_seq(struct lru_gen *lru)
 {
 	while (lru_gen_nr_gens(lru) > RECLAIM_MIN_NR_GENS &&
-	       !lru->slots[lru_gen_slot_of(lru->min_seq)].pages)
+	       !lru->slots[lru_gen_slot_of(lru, lru->min_seq)].pages)
 		lru->min_seq++;
 }
 
@@ -186,6 +187,8 @@ void lru_gen_init(struct lru_gen *lru, void *mem, uint32_t nr_pages, uint64_t no
 		lru->summary[i] = (uint64_t *)(void *)at;
 		at += summary_size(lru->nr_words);
 	}
+	for (uint32_t s = 0; s < RECLAIM_MAX_NR_GENS; s++)
+		lru->slot_of[s] = s;
 	lru->max_seq = RECLAIM_MIN_NR_GENS - 1;
 	for (uint32_t s = 0; s < RECLAIM_MIN_NR_GENS; s++)
 		lru->slots[s].birth_ns = now_ns;
@@ -206,7 +209,7 @@ void lru_gen_add(struct lru_gen *lru, uint32_t first, uint32_t nr, uint64_t seq)
 		uint64_t fresh = range_mask(w, first, end) & ~known(&lru->words[w]);
 
 		if (fresh)
-			enter_gen(lru, w, lru_gen_slot_of(seq), fresh);
+			enter_gen(lru, w, lru_gen_slot_of(lru, seq), fresh);
 	}
 }
 
@@ -260,7 +263,7 @@ void lru_gen_put_back(struct lru_gen *lru, uint32_t idx, bool defer)
 
 bool lru_gen_put_back_young(struct lru_gen *lru, uint32_t idx)
 {
-	uint32_t youngest = lru_gen_slot_of(lru->max_seq);
+	uint32_t youngest = lru_gen_slot_of(lru, lru->max_seq);
 	uint32_t slot;
 
 	assert(lru_gen_is_isolated(lru, idx));
@@ -274,7 +277,7 @@ bool lru_gen_put_back_young(struct lru_gen *lru, uint32_t idx)
 /* Move @young pages of word @w; returns how many. Bits of unknown pages fall out by themselves. */
 static uint32_t promote_word(struct lru_gen *lru, uint32_t w, uint64_t young)
 {
-	uint32_t youngest = lru_gen_slot_of(lru->max_seq);
+	uint32_t youngest = lru_gen_slot_of(lru, lru->max_seq);
 	uint64_t moved = 0;
 
 	young &= ~lru->words[w].isolated;
@@ -305,27 +308,45 @@ uint32_t lru_gen_promote(struct lru_gen *lru, uint32_t first, const uint64_t *yo
 	return moved;
 }
 
-/* The oldest generation becomes part of the next one, whatever marks its pages have. */
-static void merge_oldest(struct lru_gen *lru)
+/* All pages of slot @from, with their marks, become pages of slot @to. */
+static void merge_slot(struct lru_gen *lru, uint32_t from, uint32_t to)
 {
-	uint32_t old = lru_gen_slot_of(lru->min_seq);
-	uint32_t next = lru_gen_slot_of(lru->min_seq + 1);
-	struct lru_gen_slot *from = &lru->slots[old];
-	struct lru_gen_slot *to = &lru->slots[next];
+	struct lru_gen_slot *src = &lru->slots[from];
+	struct lru_gen_slot *dst = &lru->slots[to];
 	uint32_t w = 0;
 
-	while (from->pages &&
-	       (w = next_word(lru->summary[old], w, lru->nr_words)) < lru->nr_words) {
-		lru->words[w].gen[next] |= lru->words[w].gen[old];
-		lru->words[w].gen[old] = 0;
-		summary_set(lru, next, w);
-		summary_clear(lru, old, w);
+	while (src->pages &&
+	       (w = next_word(lru->summary[from], w, lru->nr_words)) < lru->nr_words) {
+		lru->words[w].gen[to] |= lru->words[w].gen[from];
+		lru->words[w].gen[from] = 0;
+		summary_set(lru, to, w);
+		summary_clear(lru, from, w);
 		w++;
 	}
-	to->pages += from->pages;
-	to->isolated += from->isolated;
-	to->deferred += from->deferred;
-	memset(from, 0, sizeof(*from));
+	dst->pages += src->pages;
+	dst->isolated += src->isolated;
+	dst->deferred += src->deferred;
+	memset(src, 0, sizeof(*src));
+}
+
+/*
+ * The two oldest generations become one, with the birth time and the hand of the younger. The bits
+ * of the smaller one are moved: when that is the younger, the two exchange their slots first.
+ */
+static void merge_oldest(struct lru_gen *lru)
+{
+	uint32_t *old = &lru->slot_of[lru->min_seq % RECLAIM_MAX_NR_GENS];
+	uint32_t *next = &lru->slot_of[(lru->min_seq + 1) % RECLAIM_MAX_NR_GENS];
+
+	if (lru->slots[*old].pages > lru->slots[*next].pages) {
+		uint32_t big = *old;
+
+		lru->slots[big].birth_ns = lru->slots[*next].birth_ns;
+		lru->slots[big].hand = lru->slots[*next].hand;
+		*old = *next;
+		*next = big;
+	}
+	merge_slot(lru, *old, *next);
 	lru->min_seq++;
 }
 
@@ -336,7 +357,7 @@ void lru_gen_age(struct lru_gen *lru, uint64_t now_ns)
 	if (lru_gen_nr_gens(lru) == RECLAIM_MAX_NR_GENS)
 		merge_oldest(lru);
 	lru->max_seq++;
-	youngest = &lru->slots[lru_gen_slot_of(lru->max_seq)];
+	youngest = &lru->slots[lru_gen_slot_of(lru, lru->max_seq)];
 	assert(!youngest->pages);
 	youngest->hand = 0;
 	youngest->birth_ns = now_ns;
@@ -371,7 +392,7 @@ static uint32_t slot_pickable(const struct lru_gen_slot *slot)
 
 uint32_t lru_gen_pickable(const struct lru_gen *lru, uint64_t seq)
 {
-	return slot_pickable(&lru->slots[lru_gen_slot_of(seq)]);
+	return slot_pickable(&lru->slots[lru_gen_slot_of(lru, seq)]);
 }
 
 /* struct batch - runs being filled; @left pages may still be added */
@@ -445,7 +466,7 @@ uint32_t lru_gen_isolate(struct lru_gen *lru, uint64_t seq, struct page_run *run
 			 uint32_t max)
 {
 	struct batch b = {.runs = runs, .room = nr_runs, .left = max};
-	uint32_t slot = lru_gen_slot_of(seq);
+	uint32_t slot = lru_gen_slot_of(lru, seq);
 	uint32_t hand = lru->slots[slot].hand;
 
 	assert(seq >= lru->min_seq && seq <= lru->max_seq);
@@ -522,7 +543,7 @@ static bool verify_word(const struct lru_gen *lru, uint32_t w, struct lru_gen_sl
 /* A slot outside the window must be empty. */
 static bool verify_slot(const struct lru_gen *lru, uint64_t seq, const struct lru_gen_slot *counted)
 {
-	const struct lru_gen_slot *slot = &lru->slots[lru_gen_slot_of(seq)];
+	const struct lru_gen_slot *slot = &lru->slots[lru_gen_slot_of(lru, seq)];
 
 	return slot->pages == counted->pages && slot->isolated == counted->isolated &&
 	       slot->deferred == counted->deferred && slot->hand < lru->nr_pages &&
@@ -534,14 +555,20 @@ bool lru_gen_verify(const struct lru_gen *lru)
 	struct lru_gen_slot counts[RECLAIM_MAX_NR_GENS] = {0};
 	uint32_t nr_gens = lru_gen_nr_gens(lru);
 
+	uint32_t slots = 0;
+
+	for (uint32_t i = 0; i < RECLAIM_MAX_NR_GENS; i++)
+		slots |= 1u << lru->slot_of[i] % 32;
 	if (lru->min_seq > lru->max_seq || nr_gens < RECLAIM_MIN_NR_GENS ||
-	    nr_gens > RECLAIM_MAX_NR_GENS)
+	    nr_gens > RECLAIM_MAX_NR_GENS || slots != (1u << RECLAIM_MAX_NR_GENS) - 1)
 		return false;
 	for (uint32_t w = 0; w < lru->nr_words; w++)
 		if (!verify_word(lru, w, counts))
 			return false;
 	for (uint32_t i = 0; i < RECLAIM_MAX_NR_GENS; i++)
-		if (!verify_slot(lru, lru->min_seq + i, &counts[lru_gen_slot_of(lru->min_seq + i)]))
+		if (!verify_slot(lru, lru->min_seq + i,
+				 &counts[lru_gen_slot_of(lru, lru->min_seq + i)]))
 			return false;
-	return nr_gens == RECLAIM_MIN_NR_GENS || lru->slots[lru_gen_slot_of(lru->min_seq)].pages;
+	return nr_gens == RECLAIM_MIN_NR_GENS ||
+	       lru->slots[lru_gen_slot_of(lru, lru->min_seq)].pages;
 }

@@ -12,7 +12,7 @@
 
 /**
  * struct lru_word - 64 pages; bit n is page 64 * index + n
- * @gen: one bitmap per generation slot (seq modulo RECLAIM_MAX_NR_GENS); a page is in one at most
+ * @gen: one bitmap per slot, see lru_gen_slot_of(); a page is in one at most
  * @isolated: handed out; the page's bit in @gen stays and remembers where it came from
  * @deferred: came back busy: not to be picked before the next aging. Never together with @isolated
  */
@@ -51,11 +51,13 @@ struct lru_gen {
 	uint64_t min_seq;
 	uint64_t max_seq;
 	struct lru_gen_slot slots[RECLAIM_MAX_NR_GENS];
+	uint32_t slot_of[RECLAIM_MAX_NR_GENS]; /* by seq modulo RECLAIM_MAX_NR_GENS */
 };
 
-static inline uint32_t lru_gen_slot_of(uint64_t seq)
+/** lru_gen_slot_of() - where generation @seq is kept: an index of slots[], summary[] and gen[] */
+static inline uint32_t lru_gen_slot_of(const struct lru_gen *lru, uint64_t seq)
 {
-	return (uint32_t)(seq % RECLAIM_MAX_NR_GENS);
+	return lru->slot_of[seq % RECLAIM_MAX_NR_GENS];
 }
 
 static inline uint32_t lru_gen_nr_gens(const struct lru_gen *lru)

@@ -11,7 +11,7 @@
  *	FOUND		oldest		nobody knows. A new core has the two youngest generations
  *					only: what is found at attach is looked at before it goes
  *	kept, TOUCHED	youngest
- *	kept, BUSY	where it was	and it is not picked again before the next aging
+ *	kept, BUSY	where it was	in generation order, not picked again before the next aging
  *	kept, ERROR	where it was	picked again when the sweep comes round
  *
  * What is picked: the oldest generation that has anything to pick, in address order from its hand.
@@ -112,6 +112,12 @@ void reclaim_note_evicted(struct reclaim *r, uint32_t idx)
 	r->evicted_since_aged = true;
 }
 
+/* In random order chance puts others first, and no aging need come to end a deferral. */
+static bool is_random(const struct reclaim *r)
+{
+	return r->conf.order == RECLAIM_ORDER_RANDOM;
+}
+
 void reclaim_note_kept(struct reclaim *r, uint32_t idx, enum reclaim_kept why)
 {
 	if (!lru_gen_is_isolated(&r->lru, idx))
@@ -119,7 +125,7 @@ void reclaim_note_kept(struct reclaim *r, uint32_t idx, enum reclaim_kept why)
 	if (why == RECLAIM_KEPT_TOUCHED)
 		r->promoted += lru_gen_put_back_young(&r->lru, idx);
 	else
-		lru_gen_put_back(&r->lru, idx, why == RECLAIM_KEPT_BUSY);
+		lru_gen_put_back(&r->lru, idx, why == RECLAIM_KEPT_BUSY && !is_random(r));
 }
 
 void reclaim_note_young(struct reclaim *r, uint32_t first, const uint64_t *young, uint32_t nr_words)
@@ -210,7 +216,7 @@ static uint32_t pick_random(struct reclaim *r, struct page_run *runs, uint32_t n
 static uint32_t pick(struct reclaim *r, struct page_run *runs, uint32_t nr_runs, uint32_t max,
 		     bool urgent)
 {
-	if (r->conf.order == RECLAIM_ORDER_RANDOM)
+	if (is_random(r))
 		return pick_random(r, runs, nr_runs, max);
 	return pick_oldest(r, runs, nr_runs, max, urgent);
 }
@@ -272,7 +278,7 @@ void reclaim_get_stats(const struct reclaim *r, struct reclaim_stats *ret_stats)
 	ret_stats->promoted = r->promoted;
 	ret_stats->picked = r->picked;
 	for (uint32_t i = 0; i < ret_stats->nr_gens; i++) {
-		slot = &lru->slots[lru_gen_slot_of(lru->min_seq + i)];
+		slot = &lru->slots[lru_gen_slot_of(lru, lru->min_seq + i)];
 		ret_stats->gens[i].seq = lru->min_seq + i;
 		ret_stats->gens[i].birth_ns = slot->birth_ns;
 		ret_stats->gens[i].pages = slot->pages - slot->isolated;

@@ -170,10 +170,15 @@ int control_open(const char *path, const struct control_command *commands, void 
 		 struct control **ret, struct ebb_err *err)
 {
 	struct control *c = calloc(1, sizeof(*c));
+	char *copy = strdup(path);
 	int rc;
 
-	if (!c)
+	if (!c || !copy) {
+		free(c);
+		free(copy);
 		return ebb_err_set(err, -ENOMEM, "Out of memory");
+	}
+	c->path = copy;
 	c->epoll_fd = c->listen_fd = c->wake_fd = c->spare_fd = -1;
 	c->commands = commands;
 	c->daemon = daemon;
@@ -181,8 +186,7 @@ int control_open(const char *path, const struct control_command *commands, void 
 	c->events_tail = &c->events;
 	pthread_mutex_init(&c->lock, NULL);
 	json_object_seed(0); /* here, before there are threads that could race for it */
-	c->path = strdup(path);
-	rc = c->path ? open_descriptors(c, err) : ebb_err_set(err, -ENOMEM, "Out of memory");
+	rc = open_descriptors(c, err);
 	if (!rc)
 		rc = start_listening(c, err);
 	if (!rc && watch(c, c->listen_fd, SERIAL_LISTEN))
@@ -285,6 +289,21 @@ static void shed_client(struct control *c)
 	c->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+static void sweep_sessions(struct control *c)
+{
+	struct session **link = &c->sessions, *s;
+
+	while ((s = *link)) {
+		if (!s->dead) {
+			link = &s->next;
+			continue;
+		}
+		*link = s->next;
+		c->nr_sessions--;
+		session_free(s);
+	}
+}
+
 static void accept_client(struct control *c)
 {
 	int fd = accept4(c->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -300,6 +319,8 @@ static void accept_client(struct control *c)
 		turn_away(fd, &err);
 		return;
 	}
+	if (c->nr_sessions >= CONTROL_MAX_SESSIONS)
+		sweep_sessions(c); /* some may have left in this very dispatch */
 	if (c->nr_sessions >= CONTROL_MAX_SESSIONS) {
 		ebb_err_set(&err, 0, "%u clients are connected, which is the most: close one",
 			    c->nr_sessions);
@@ -312,21 +333,6 @@ static void accept_client(struct control *c)
 	s->next = c->sessions;
 	c->sessions = s;
 	c->nr_sessions++;
-}
-
-static void sweep_sessions(struct control *c)
-{
-	struct session **link = &c->sessions, *s;
-
-	while ((s = *link)) {
-		if (!s->dead) {
-			link = &s->next;
-			continue;
-		}
-		*link = s->next;
-		c->nr_sessions--;
-		session_free(s);
-	}
 }
 
 static struct session *find_session(struct control *c, uint64_t serial)

@@ -185,8 +185,10 @@ static int check_envelope(json_t *root, struct request *req, struct ebb_err *err
 	json_t *value;
 	int rc = 0;
 
-	if (!json_is_object(root))
-		return ebb_err_set(err, -EINVAL, "QMP input must be a JSON object");
+	if (!json_is_object(root)) {
+		ebb_err_set(err, 0, "QMP input must be a JSON object");
+		return -EINVAL;
+	}
 	req->id = json_object_get(root, "id");
 	json_object_foreach(root, key, value) {
 		if (!strcmp(key, "execute"))
@@ -201,9 +203,10 @@ static int check_envelope(json_t *root, struct request *req, struct ebb_err *err
 		if (rc)
 			return rc;
 	}
-	if (!req->execute)
-		return ebb_err_set(err, -EINVAL, "QMP input lacks member 'execute'");
-	return 0;
+	if (req->execute)
+		return 0;
+	ebb_err_set(err, 0, "QMP input lacks member 'execute'");
+	return -EINVAL;
 }
 
 /** check_capabilities() - the arguments of qmp_capabilities: nothing can be enabled */

@@ -174,6 +174,14 @@ static int refuse_message(const struct qmp *q, int rc, bool greeted, struct ebb_
 
 /* --- a session ------------------------------------------------------------------------------ */
 
+/* An event has no id, which is not the same as id 0. */
+static bool is_answer(const json_t *msg, int id)
+{
+	const json_t *its = json_object_get(msg, "id");
+
+	return json_is_integer(its) && json_integer_value(its) == id;
+}
+
 static int qmp_command(struct qmp *q, const char *command, json_t *args, json_t **ret_value,
 		       struct ebb_err *err)
 {
@@ -187,7 +195,7 @@ static int qmp_command(struct qmp *q, const char *command, json_t *args, json_t 
 	json_decref(msg);
 	while (!rc) {
 		rc = qmp_receive(q, &answer);
-		if (rc || json_integer_value(json_object_get(answer, "id")) == id)
+		if (rc || is_answer(answer, id))
 			break;
 		json_decref(answer);
 	}

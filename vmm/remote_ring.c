@@ -135,6 +135,8 @@ int remote_ring_madvise(struct remote *rem, uint64_t addr, uint64_t len, int adv
 	io_uring_prep_madvise(sqe, (void *)(uintptr_t)addr, (off_t)len, advice);
 	io_uring_sqe_set_data64(sqe, user_data);
 	rc = io_uring_submit(&rem->ring);
+	if (rc == -EOWNERDEAD)
+		return -ESRCH; /* the kernel thread went with the VMM */
 	if (rc >= 0)
 		rc = await(rem, user_data, &res);
 	return rc ? rc : res;

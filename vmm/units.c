@@ -2,9 +2,9 @@
 /*
  * units.c - sizes as people write them, read exactly (no floating point) and written shortly.
  *
- * A size is digits, perhaps a fraction, perhaps a suffix: K, M, G, T, P or E, each alone or followed by
- * "B" or "iB", upper or lower case, always a power of 1024; "B" alone means bytes. A fraction needs a
- * suffix and is rounded down to whole bytes.
+ * A size is digits, perhaps a fraction, perhaps a suffix: K, M, G, T, P or E, each alone or
+ * followed by "B" or "iB", upper or lower case, always a power of 1024; "B" alone means bytes. A
+ * fraction needs a suffix and is rounded down to whole bytes.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "units.h"
 
 #define UNITS_MAX_BYTES (UINT64_C(1) << 63)
-/* Digits beyond these are dropped: 10^-19 of an EiB is less than a byte, and 128 bits hold the product. */
+/* Further digits are dropped: 10^-19 EiB is less than a byte, and 128 bits hold the product. */
 #define UNITS_FRACTION_DIGITS 19
 
 static const char units_prefixes[] = "KMGTPE";

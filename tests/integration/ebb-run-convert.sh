@@ -1,13 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# ebb-run-convert.sh - does a real QEMU take the converted command lines, and is all of its RAM then on
-# shared memfds?
+# ebb-run-convert.sh - does a real QEMU take the converted command lines, and is all of its RAM then
+# on shared memfds?
 #
-# For each command line: what `ebb-run --dry-run` prints is started with the guest held; its monitor must
-# name every memory backend as shared with the size expected, and /proc/PID/maps must show that many bytes
-# mapped shared from memfds and no private mapping as large as guest RAM. One plain line is
-# also started unconverted, where the same checks must fail.
+# For each command line: what `ebb-run --dry-run` prints is started with the guest held; its monitor
+# must name every memory backend as shared with the size expected, and /proc/PID/maps must show that
+# many bytes mapped shared from memfds and no private mapping as large as guest RAM. One plain line
+# is also started unconverted, where the same checks must fail.
 #
 # Exit: 0 passed, 77 skipped, 1 failed.
 
@@ -54,8 +54,8 @@ fail()
 	FAILED=1
 }
 
-# A monitor on QEMU's own input and output, so that no client program is needed: ask QUERY, wait for the
-# reply, print it. The first line is the greeting; events are skipped.
+# A monitor on QEMU's own input and output, so that no client program is needed: ask QUERY, wait for
+# the reply, print it. The first line is the greeting; events are skipped.
 ask()
 {
 	local line
@@ -168,7 +168,8 @@ control()
 	[[ $reply == *'"share": false'* ]] || fail "unconverted RAM is shared already: $reply"
 	shared=$(mapped_bytes 'rw-s' '/memfd:memory-backend-memfd*')
 	[ "$shared" -eq 0 ] || fail "unconverted RAM is on a memfd already"
-	[ "$(largest_private)" -ge $((192 << 20)) ] || fail "unconverted RAM is not seen in the maps"
+	[ "$(largest_private)" -ge $((192 << 20)) ] ||
+		fail "unconverted RAM is not seen in the maps"
 	finish
 }
 
@@ -178,7 +179,8 @@ check 192 192 -m 192
 check 128 128
 check 256 256 -M q35,usb=off -m size=256M,slots=2,maxmem=1G -nodefaults
 check 300 300 -m 200 -m 300 -name "a guest's name"
-check 200 200 -machine pc -M memory.size=200M,graphics=off -fw_cfg name=opt/t,string="it's -m 3 \$HOME"
+check 200 200 -machine pc -M memory.size=200M,graphics=off \
+	-fw_cfg name=opt/t,string="it's -m 3 \$HOME"
 check 192 192 -M q35,memory-backend=pc.ram -m 192 \
 	-object '{"qom-type":"memory-backend-ram","id":"pc.ram","size":201326592,"merge":false}'
 check 192 192 -M memory-backend=a -object memory-backend-ram,id=a,size=192M,share=off,dump=off
@@ -188,7 +190,8 @@ check 256 256 -m 256 -smp 2 -object memory-backend-ram,id=n0,size=128M \
 	-numa node,cpus=0,memdev=n0 -numa node,cpus=1,memdev=n1
 check 192 320 -m 192,slots=1,maxmem=1G -object memory-backend-ram,id=dimm,size=128M \
 	-device pc-dimm,memdev=dimm
-check 192 192 -m 192 -object rng-random,id=ebb-ram,filename=/dev/urandom -device virtio-rng,rng=ebb-ram
+check 192 192 -m 192 -object rng-random,id=ebb-ram,filename=/dev/urandom \
+	-device virtio-rng,rng=ebb-ram
 
 [ "$FAILED" = 0 ] && echo "PASS: $NR command lines"
 exit "$FAILED"

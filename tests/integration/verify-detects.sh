@@ -28,6 +28,15 @@ area() {
 	return 1
 }
 
+# Nothing may happen between a look and the damage.
+hold() {
+	kill -STOP "$worker"
+}
+
+resume() {
+	kill -CONT "$worker"
+}
+
 poke() {
 	dd of="/proc/$worker/mem" conv=notrunc status=none "$@"
 }
@@ -40,6 +49,7 @@ started() {
 damaged() {
 	local parent rc=0 line
 
+	rm -f "$work/out" # or the last run seems to be this one
 	"$VERIFY" --procs 1 --mib $MIB --seconds 3 --interval 1 --zero 0 >"$work/out" &
 	parent=$!
 	wait_until 20 started || it_fail "the workload did not start"
@@ -47,10 +57,11 @@ damaged() {
 	read -r first pages < <(area "$worker")
 	page=$((first + pages / 2))
 	"$1"
+	! grep -q phase=scan "$work/out" || it_fail "$1: came too late"
 	wait "$parent" || rc=$?
 	line=$(grep '^VERIFY ' "$work/out")
 	echo "$1: exit $rc, $(grep '^MISMATCH' "$work/out" || echo 'nothing noticed')"
-	[ "$rc" != 0 ] || it_fail "$1: exit 0"
+	[ "$rc" != 0 ] || { cat "$work/out"; it_fail "$1: exit 0"; }
 	[ "$(line_number mismatches "$line")" = "$2" ] || it_fail "$1: $line, $2 mismatches wanted"
 }
 
@@ -59,11 +70,13 @@ lost_page() {
 }
 
 one_byte() {
+	hold
 	# whatever stands there, one of the two bytes is another
 	printf '\125' >"$work/byte"
 	dd if="/proc/$worker/mem" bs=1 count=1 skip=$((page * 4096 + 2077)) status=none | cmp -s - "$work/byte" &&
 		printf '\252' >"$work/byte"
 	poke if="$work/byte" bs=1 seek=$((page * 4096 + 2077))
+	resume
 }
 
 # what a write lost by an eviction looks like

@@ -273,7 +273,7 @@ static void fault_installed(struct world_ctx *c, struct world *w, unsigned int p
 {
 	w->page[p].work = WORK_NONE;
 	w->page[p].buf = 0;
-	if (c->mut == MUT_FILLER_THREAD)
+	if (c->cfg->drain)
 		w->page[p].work = WORK_END_FILL;
 	else
 		fault_goto(w, FT_END_FILL, p);
@@ -283,7 +283,7 @@ static bool step_fault_install(struct world_ctx *c, struct world *w, unsigned in
 {
 	struct mpage *pg = &w->page[p];
 
-	if (!fault_idle(w) || uffd_busy(w) ||
+	if (!(c->cfg->drain ? w->mode == D_RUN : fault_idle(w)) || uffd_busy(w) ||
 	    (pg->work != WORK_COPY && pg->work != WORK_ZERO && pg->work != WORK_ZERO_FILL))
 		return false;
 	if (!world_owns(c, w, p, PAGE_FILLING, "the fault thread"))
@@ -330,7 +330,10 @@ static void fault_end_fill(struct world_ctx *c, struct world *w, unsigned int p,
 		slot_free(c, w, slot);
 }
 
-/* arg: page, and whether a slot is kept; both for the sake of MUT_FILLER_THREAD */
+/*
+ * arg: page, and whether a slot is kept. A drain wakes once more: whoever came to wait since its COPY
+ * was answered with nothing (FILLING) and sends no second message.
+ */
 static bool step_fault_end_fill(struct world_ctx *c, struct world *w, unsigned int arg)
 {
 	unsigned int p = arg / 2;
@@ -342,6 +345,8 @@ static bool step_fault_end_fill(struct world_ctx *c, struct world *w, unsigned i
 	else
 		return false;
 	fault_end_fill(c, w, p, arg % 2);
+	if (c->cfg->drain && c->mut != MUT_DRAIN_SILENT)
+		uffd_wake(w, p);
 	return true;
 }
 

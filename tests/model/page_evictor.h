@@ -8,8 +8,9 @@
  * before the fault thread has applied the REMOVE. Usually the page is a hole then and the guest's
  * next access waits behind the REMOVE; but a fill that was under way (read-ahead, a chunk of
  * zeros) can have put it back. If the page is written and evicted before the REMOVE is applied,
- * FORGET throws away new bytes. So no batch commits between the read of a REMOVE and its
- * application: FORGET then finds only pages that had left the memfd before the discard was over.
+ * FORGET throws away new bytes. So between its copy of a page and the commit each batch passes a
+ * moment in which no REMOVE is read and not applied: what is committed was copied before the
+ * read, or the REMOVE has had its effect.
  */
 #ifndef TESTS_MODEL_PAGE_EVICTOR_H
 #define TESTS_MODEL_PAGE_EVICTOR_H
@@ -92,11 +93,11 @@ static bool step_evict_read(struct world_ctx *c, struct world *w, unsigned int b
 	       (w->sum[bat->kept] == bat->buf || c->mut == MUT_KEPT_UNCHECKED);
 	if (bat->buf == TOKEN_ZERO) {
 		bat->slot = MSLOT_ZERO;
-		bat->pc = BAT_COMMIT;
+		bat->pc = BAT_GATE;
 	} else if (same) {
 		bat->slot = bat->kept;
 		bat->kept = MSLOT_NONE;
-		bat->pc = BAT_COMMIT;
+		bat->pc = BAT_GATE;
 	} else {
 		bat->slot = slot_alloc(c, w);
 		bat->pc = bat->slot == MSLOT_NONE ? BAT_CANCEL : BAT_IO;
@@ -127,9 +128,19 @@ static bool step_evict_io(struct world_ctx *c, struct world *w, unsigned int arg
 		cover(c, PAGE_MSG_IO_DONE, world_state(w, bat->page));
 		w->store[bat->slot] = bat->buf;
 		w->sum[bat->slot] = bat->buf;
-		bat->pc = BAT_COMMIT;
+		bat->pc = BAT_GATE;
 	}
 	bat->buf = 0;
+	return true;
+}
+
+static bool step_evict_gate(struct world_ctx *c, struct world *w, unsigned int b)
+{
+	struct mbatch *bat = &w->bat[b];
+
+	if (bat->pc != BAT_GATE || (remove_unapplied(w) && c->mut != MUT_NO_GATE))
+		return false;
+	bat->pc = BAT_COMMIT;
 	return true;
 }
 
@@ -139,7 +150,7 @@ static bool step_evict_commit(struct world_ctx *c, struct world *w, unsigned int
 	struct mbatch *bat = &w->bat[b];
 	uint32_t tag = batch_tag(b), word;
 
-	if (bat->pc != BAT_COMMIT || (remove_unapplied(w) && c->mut != MUT_NO_GATE))
+	if (bat->pc != BAT_COMMIT)
 		return false;
 	word = page_table_load(&pt, bat->page);
 	if (c->mut == MUT_IGNORE_TAG && page_word_state(word) == PAGE_EVICTING)

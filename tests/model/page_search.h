@@ -54,6 +54,7 @@ static const struct world_step world_steps[] = {
 	{"evict: pin check", step_evict_pin, BATCHES, false},
 	{"evict: copy", step_evict_read, BATCHES, false},
 	{"evict: write done (batch, bad)", step_evict_io, BATCHES * 2, false},
+	{"evict: pass the gate", step_evict_gate, BATCHES, false},
 	{"evict: commit", step_evict_commit, BATCHES, false},
 	{"evict: punch", step_evict_punch, BATCHES, false},
 	{"evict: end of PUNCHING", step_evict_end, BATCHES, false},

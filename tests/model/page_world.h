@@ -73,7 +73,7 @@ enum work {
 	WORK_ZERO_FILL, /* zeros over EVICTED(ZERO): EEXIST is a hazard */
 	WORK_UNWP_FILL, /* EEXIST was seen: lift the protection, then RESIDENT */
 	WORK_UNWP,	/* owns UNPROTECTING */
-	WORK_END_FILL,	/* MUT_FILLER_THREAD only: COPY done, the word still says FILLING */
+	WORK_END_FILL,	/* a drain did the COPY; the word still says FILLING */
 };
 
 enum fault_pc { FT_IDLE, FT_CAS, FT_SETTLE, FT_END_FILL, FT_END_UNWP, FT_RETURNED, FT_SPIN };
@@ -84,6 +84,7 @@ enum batch_pc {
 	BAT_PIN,
 	BAT_READ,
 	BAT_IO,
+	BAT_GATE, /* see page_evictor.h */
 	BAT_COMMIT,
 	BAT_PUNCH,
 	BAT_END,
@@ -178,7 +179,7 @@ enum mutation {
 	MUT_RETURN_SILENT,   /* after a failed read nobody is woken and nothing is tried again */
 	MUT_DISCARD_GUESSED, /* MISSING on EVICTED is taken for a discard: zeros */
 	MUT_NO_GATE,	     /* a batch commits although a REMOVE was read and is not applied yet */
-	MUT_FILLER_THREAD, /* pages are filled by another thread than the one that reads messages */
+	MUT_DRAIN_SILENT,    /* a drain does not wake after the end of FILLING */
 	MUT_STRICT_TAKE_OVER, /* not a broken rule: the limit above, not excused */
 	MUT_NR,
 };
@@ -190,6 +191,7 @@ struct world_cfg {
 	uint8_t ops[WORLD_THREADS]; /* bits of enum thread_op each thread does */
 	uint8_t versions;	    /* writes to each page */
 	uint8_t discards, zaps, crashes, errors;
+	bool drain; /* pages are filled by another thread than the one that reads messages */
 };
 
 #define OP_BIT(op) (1u << (op))

@@ -37,31 +37,58 @@ enum {
 	W_CRASH_DEVICE,
 	W_ZAP,
 	W_SLOTS,
+	W_DRAIN,
 	W_DISCARD,
 	W_DISCARD_ZAP,
 	W_DISCARD_DEVICE,
 	W_CRASH_DISCARD,
 	W_CRASH_DISCARD_ZAP,
+	W_DRAIN_DISCARD,
 	W_IO_ERRORS,
 	W_SLOTS_CRASH,
 	W_NR
 };
 
 static const struct world_cfg worlds[W_NR] = {
-	[W_ACCESS] = {"two threads and a device", 1, 2, 1, {R | W | IO, R | W | IO}, 2, 0, 0, 0, 0},
-	[W_TAGS] = {"two batches", 1, 2, 2, {R | W, 0}, 2, 0, 0, 0, 0},
-	[W_READ_ERROR] = {"I/O errors", 1, 2, 1, {R | W, 0}, 1, 0, 0, 0, 2},
-	[W_CRASH] = {"two crashes, own zap", 1, 2, 1, {R | W, 0}, 2, 0, 1, 2, 0},
-	[W_CRASH_DEVICE] = {"crash, device", 1, 2, 1, {R | W, W | IO}, 1, 0, 0, 1, 0},
-	[W_ZAP] = {"own zap, two threads", 1, 2, 1, {R | W, W}, 1, 0, 1, 0, 0},
-	[W_SLOTS] = {"two pages share two slots", 2, 2, 2, {R | W, 0}, 1, 0, 0, 0, 0},
-	[W_DISCARD] = {"discard", 1, 2, 1, {R | W, 0}, 2, 1, 0, 0, 0},
-	[W_DISCARD_ZAP] = {"discard, own zap", 1, 2, 1, {R | W, 0}, 1, 1, 1, 0, 0},
-	[W_DISCARD_DEVICE] = {"discard, device", 1, 2, 1, {W, IO}, 1, 1, 0, 0, 0},
-	[W_CRASH_DISCARD] = {"crash, discard", 1, 2, 1, {R | W, 0}, 2, 1, 0, 1, 0},
-	[W_CRASH_DISCARD_ZAP] = {"crash, discard, own zap", 1, 2, 1, {R | W, 0}, 1, 1, 1, 1, 0},
-	[W_IO_ERRORS] = {"two batches, I/O errors, discard", 1, 2, 2, {R | W, 0}, 1, 1, 0, 0, 1},
-	[W_SLOTS_CRASH] = {"two pages share two slots, crash", 2, 2, 2, {R | W, 0}, 1, 0, 0, 1, 0},
+	[W_ACCESS] = {"two threads and a device",
+		      1,
+		      2,
+		      1,
+		      {R | W | IO, R | W | IO},
+		      2,
+		      0,
+		      0,
+		      0,
+		      0,
+		      false},
+	[W_TAGS] = {"two batches", 1, 2, 2, {R | W, 0}, 2, 0, 0, 0, 0, false},
+	[W_READ_ERROR] = {"I/O errors", 1, 2, 1, {R | W, 0}, 1, 0, 0, 0, 2, false},
+	[W_CRASH] = {"two crashes, own zap", 1, 2, 1, {R | W, 0}, 2, 0, 1, 2, 0, false},
+	[W_CRASH_DEVICE] = {"crash, device", 1, 2, 1, {R | W, W | IO}, 1, 0, 0, 1, 0, false},
+	[W_ZAP] = {"own zap, two threads", 1, 2, 1, {R | W, W}, 1, 0, 1, 0, 0, false},
+	[W_SLOTS] = {"two pages share two slots", 2, 2, 2, {R | W, 0}, 1, 0, 0, 0, 0, false},
+	[W_DRAIN] = {"drain beside the fault thread, own zap",
+		     1,
+		     2,
+		     1,
+		     {R | W, W},
+		     1,
+		     0,
+		     1,
+		     0,
+		     0,
+		     true},
+	[W_DISCARD] = {"discard", 1, 2, 1, {R | W, 0}, 2, 1, 0, 0, 0, false},
+	[W_DISCARD_ZAP] = {"discard, own zap", 1, 2, 1, {R | W, 0}, 1, 1, 1, 0, 0, false},
+	[W_DISCARD_DEVICE] = {"discard, device", 1, 2, 1, {W, IO}, 1, 1, 0, 0, 0, false},
+	[W_CRASH_DISCARD] = {"crash, discard", 1, 2, 1, {R | W, 0}, 2, 1, 0, 1, 0, false},
+	[W_CRASH_DISCARD_ZAP] =
+		{"crash, discard, own zap", 1, 2, 1, {R | W, 0}, 1, 1, 1, 1, 0, false},
+	[W_DRAIN_DISCARD] = {"drain, discard", 1, 2, 1, {R | W, 0}, 2, 1, 0, 0, 0, true},
+	[W_IO_ERRORS] =
+		{"two batches, I/O errors, discard", 1, 2, 2, {R | W, 0}, 1, 1, 0, 0, 1, false},
+	[W_SLOTS_CRASH] =
+		{"two pages share two slots, crash", 2, 2, 2, {R | W, 0}, 1, 0, 0, 1, 0, false},
 };
 
 /* Worlds from here on are left out when small. */
@@ -94,7 +121,7 @@ static const struct {
 	{MUT_DISCARD_GUESSED, W_ACCESS, "MISSING on EVICTED taken for a discard"},
 	{MUT_NO_GATE, W_DISCARD,
 	 "a batch commits between the read of a REMOVE and its application"},
-	{MUT_FILLER_THREAD, W_ACCESS, "pages are filled by another thread than reads the messages"},
+	{MUT_DRAIN_SILENT, W_DRAIN, "a drain beside the fault thread does not wake after FILLING"},
 	{MUT_STRICT_TAKE_OVER, W_CRASH_DISCARD,
 	 "(known limit) older bytes after crash and discard"},
 };
@@ -103,12 +130,12 @@ _Static_assert(ARRAY_SIZE(mutations) == MUT_NR - 1, "each mutation is tried");
 
 /* Searched with EBB_MODEL_LARGE=1: minutes, and some GiB. */
 static const struct world_cfg large_worlds[] = {
-	{"two batches and a device", 1, 2, 2, {R | W | IO, IO}, 2, 0, 0, 0, 0},
-	{"discard, own zap, two writes", 1, 2, 1, {R | W | IO, 0}, 2, 1, 1, 0, 0},
-	{"discard, all by two threads", 1, 2, 1, {R | W | IO, R | W | IO}, 1, 1, 0, 0, 0},
-	{"two batches, crash, discard, own zap", 1, 2, 2, {R | W | IO, 0}, 1, 1, 1, 1, 0},
-	{"two pages, discard", 2, 2, 1, {R | W, 0}, 1, 1, 0, 0, 0},
-	{"two pages, crash, own zap", 2, 2, 1, {R | W, 0}, 1, 0, 1, 1, 0},
+	{"two batches and a device", 1, 2, 2, {R | W | IO, IO}, 2, 0, 0, 0, 0, false},
+	{"discard, own zap, two writes", 1, 2, 1, {R | W | IO, 0}, 2, 1, 1, 0, 0, false},
+	{"discard, all by two threads", 1, 2, 1, {R | W | IO, R | W | IO}, 1, 1, 0, 0, 0, false},
+	{"two batches, crash, discard, own zap", 1, 2, 2, {R | W | IO, 0}, 1, 1, 1, 1, 0, false},
+	{"two pages, discard", 2, 2, 1, {R | W, 0}, 1, 1, 0, 0, 0, false},
+	{"two pages, crash, own zap", 2, 2, 1, {R | W, 0}, 1, 0, 1, 1, 0, false},
 };
 
 static uint64_t total[PAGE_NR_MSGS][PAGE_NR_STATES];

@@ -278,7 +278,7 @@ static void test_show(void **state)
 	assert_contains(out, "limit          1 GiB (25% of size)\n");
 	assert_int_equal(ebbctl("show odd"), 0);
 	assert_string_equal(out, "odd: -\n");
-	assert_refused("show nope", 1, "there is no guest nope");
+	assert_refused("show nope", 1, "ebbctl: there is no guest nope: query-guests lists them\n");
 }
 
 static void test_stats(void **state)
@@ -393,13 +393,65 @@ static void test_no_daemon(void **state)
 	assert_refused(line, 1, "too long");
 }
 
+/* One that takes connections and hangs up, or is no ebbd at all. */
+static void *pretend(void *arg)
+{
+	const char *const says[] = {"", "SSH-2.0-OpenSSH_9.2\r\n", "{\"jsonrpc\": \"2.0\"}\r\n"};
+	int listener = *(int *)arg;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(says); i++) {
+		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+		send(fd, says[i], strlen(says[i]), MSG_NOSIGNAL);
+		close(fd);
+	}
+	return NULL;
+}
+
+static void test_wrong_daemon(void **state)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	char line[120];
+	pthread_t thread;
+	int fd;
+
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/other", fix->dir);
+	snprintf(line, sizeof(line), "--socket %s/other list", fix->dir);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	assert_int_equal(listen(fd, 5), 0);
+	assert_int_equal(pthread_create(&thread, NULL, pretend, &fd), 0);
+	assert_refused(line, 1, "stays silent");
+	assert_refused(line, 1, "is not ebbd");
+	assert_refused(line, 1, "is not ebbd");
+	pthread_join(thread, NULL);
+	close(fd);
+	assert_refused(line, 3, "no ebbd answers");
+	unlink(addr.sun_path);
+}
+
+/* Why the daemon turns somebody away comes before any command, and reaches the person. */
+static void test_turned_away(void **state)
+{
+	struct client cl[CONTROL_MAX_SESSIONS];
+	int i;
+
+	for (i = 0; i < CONTROL_MAX_SESSIONS; i++)
+		client_open(&cl[i]);
+	assert_refused("list", 1, "ebbctl: 64 clients are connected");
+	for (i = 0; i < CONTROL_MAX_SESSIONS; i++)
+		client_close(&cl[i]);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, start, fixture_end)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_list),	T(test_show), T(test_stats), T(test_limit),	T(test_attach),
-		T(test_detach), T(test_raw),  T(test_usage), T(test_no_daemon),
+		T(test_list),	   T(test_show),	 T(test_stats),	      T(test_limit),
+		T(test_attach),	   T(test_detach),	 T(test_raw),	      T(test_usage),
+		T(test_no_daemon), T(test_wrong_daemon), T(test_turned_away),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

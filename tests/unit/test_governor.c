@@ -62,6 +62,23 @@ static void test_excess_of_odd_limits(void **state)
 	assert_int_equal(governor_excess(&one, 2), 1);
 }
 
+/* The daemon compares with the high watermark without asking for the excess: they must agree. */
+static void test_high_is_where_excess_begins(void **state)
+{
+	static const uint32_t limits[] = {0, 1, 7, MIB(2), MIB(512), RECLAIM_NO_LIMIT - 1};
+	struct governor none = {.limit = RECLAIM_NO_LIMIT};
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		struct governor gov = {.limit = limits[i]};
+		uint32_t high = governor_high(&gov);
+
+		assert_int_equal(high, gov.limit - governor_gap(&gov));
+		assert_int_equal(governor_excess(&gov, high), 0);
+		assert_true(governor_excess(&gov, high + 1) > 0);
+	}
+	assert_int_equal(governor_high(&none), UINT32_MAX);
+}
+
 /* What is due, once done, is enough; and never is more due than there is. */
 static void test_excess_is_enough_once(void **state)
 {
@@ -103,6 +120,7 @@ int main(void)
 		cmocka_unit_test(test_gap),
 		cmocka_unit_test(test_excess_at_the_watermarks),
 		cmocka_unit_test(test_excess_of_odd_limits),
+		cmocka_unit_test(test_high_is_where_excess_begins),
 		cmocka_unit_test(test_excess_is_enough_once),
 		cmocka_unit_test(test_idle),
 	};

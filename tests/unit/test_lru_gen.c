@@ -38,7 +38,7 @@ static int teardown(void **state)
 
 static uint32_t pages_of(uint64_t seq)
 {
-	return lru.slots[lru_gen_slot_of(seq)].pages;
+	return lru.slots[lru_gen_slot_of(&lru, seq)].pages;
 }
 
 static void assert_run(uint32_t i, uint32_t first, uint32_t nr)
@@ -171,6 +171,30 @@ static void test_merge_keeps_marks(void **state)
 	assert_int_equal(pages_of(1), 79);
 	assert_int_equal(pages_of(4), 1);
 	assert_true(lru_gen_verify(&lru));
+}
+
+/* Whichever of the two is smaller, the result has the younger one's birth, hand and sequence. */
+static void test_merge_either_way(void **state)
+{
+	for (uint32_t old = 1; old <= 201; old += 100) {
+		make(1000);
+		lru_gen_add(&lru, 0, old, 0);
+		lru_gen_add(&lru, 500, 100, 1);
+		assert_int_equal(lru_gen_isolate(&lru, 0, runs, ROOM, 1), 1);
+		lru_gen_put_back(&lru, 0, true);
+		assert_int_equal(lru_gen_isolate(&lru, 1, runs, ROOM, 10), 1);
+		lru.slots[lru_gen_slot_of(&lru, 0)].birth_ns = 70;
+		lru.slots[lru_gen_slot_of(&lru, 1)].birth_ns = 71;
+		age(3);
+		assert_int_equal(lru.min_seq, 1);
+		assert_int_equal(pages_of(1), old + 100);
+		assert_int_equal(lru.slots[lru_gen_slot_of(&lru, 1)].birth_ns, 71);
+		assert_int_equal(lru_gen_isolate(&lru, 1, runs, ROOM, 1000), 1);
+		assert_run(0, 510, 90);
+		assert_int_equal(lru_gen_isolate(&lru, 1, runs, ROOM, 1000), 1);
+		assert_run(0, 0, old);
+		assert_true(lru_gen_verify(&lru));
+	}
 }
 
 static void test_min_seq_follows_the_oldest(void **state)
@@ -352,6 +376,7 @@ static void test_verify_sees_damage(void **state)
 	assert_seen(lru.slots[1].pages++);
 	assert_seen(lru.slots[0].deferred--);
 	assert_seen(lru.slots[0].hand = 150);
+	assert_seen(lru.slot_of[0] = 1);
 	assert_seen(lru.min_seq = lru.max_seq + 1);
 	assert_seen(lru.max_seq += RECLAIM_MAX_NR_GENS);
 	assert_seen(lru.min_seq = 1); /* a generation outside the window holds pages */
@@ -372,6 +397,7 @@ int main(void)
 		cmocka_unit_test(test_promote_ends_deferral),
 		cmocka_unit_test(test_window_grows_then_merges),
 		cmocka_unit_test(test_merge_keeps_marks),
+		cmocka_unit_test(test_merge_either_way),
 		cmocka_unit_test(test_min_seq_follows_the_oldest),
 		cmocka_unit_test(test_runs_span_words),
 		cmocka_unit_test(test_isolate_respects_max_and_room),

@@ -46,7 +46,7 @@ static int convert(const char *line, struct cmdline *ret, struct ebb_err *err)
 /** assert_converts() - @to lacks the program's name; words are joined by spaces */
 static void assert_converts(const char *from, const char *to, uint64_t ram_bytes)
 {
-	struct ebb_err err = { "" };
+	struct ebb_err err = {""};
 	struct cmdline c;
 	char got[2048] = "";
 
@@ -66,8 +66,8 @@ static void assert_converts(const char *from, const char *to, uint64_t ram_bytes
 
 static void assert_refuses(const char *line, int rc, const char *named)
 {
-	struct ebb_err err = { "" };
-	struct cmdline c = { .ram_bytes = 4711 };
+	struct ebb_err err = {""};
+	struct cmdline c = {.ram_bytes = 4711};
 
 	print_message("%s\n", line);
 	assert_int_equal(convert(line, &c, &err), rc);
@@ -78,7 +78,8 @@ static void assert_refuses(const char *line, int rc, const char *named)
 }
 
 #define RAM(id, size)                                                                              \
-	"-object memory-backend-memfd,id=" id ",size=" size ",share=on -machine memory-backend=" id
+	"-object memory-backend-memfd,id=" id ",size=" size ",share=on -machine "                  \
+							    "memory-backend=" id
 
 static void test_plain_memory(void **state)
 {
@@ -107,8 +108,8 @@ static void test_repeated_memory(void **state)
 			200 * MIB);
 	assert_converts("-m 300 -M memory.size=200M",
 			RAM("ebb-ram", "300M") " -m 300 -M memory.size=200M", 300 * MIB);
-	assert_converts("-M memory.size=209715200", RAM("ebb-ram", "200M") " -M memory.size=209715200",
-			200 * MIB);
+	assert_converts("-M memory.size=209715200",
+			RAM("ebb-ram", "200M") " -M memory.size=209715200", 200 * MIB);
 }
 
 static void test_ids_do_not_collide(void **state)
@@ -127,44 +128,50 @@ static void test_backends(void **state)
 			"-m 64 -M q35,memory-backend=a -object "
 			"memory-backend-memfd,id=a,size=64M,share=on",
 			64 * MIB);
-	/* Everything else is kept, in order; share=off is what memory-backend-ram means by itself. */
+	/* Everything else is kept, in order; share=off is the default of memory-backend-ram. */
 	assert_converts("-M memory-backend=a -object "
 			"size=64M,id=a,qom-type=memory-backend-ram,share=off,merge=off,policy=bind,"
 			"host-nodes=0",
 			"-M memory-backend=a -object size=64M,id=a,qom-type=memory-backend-memfd,"
 			"share=on,merge=off,policy=bind,host-nodes=0",
 			64 * MIB);
-	assert_converts("-M memory-backend=a -object memory-backend-ram,id=a,size=64M,noshare,share",
-			"-M memory-backend=a -object memory-backend-memfd,id=a,size=64M,share=on",
-			64 * MIB);
-	assert_converts("-M memory-backend=a -object memory-backend-memfd,id=a,size=64M,share=on,seal=off",
-			"-M memory-backend=a -object "
-			"memory-backend-memfd,id=a,size=64M,share=on,seal=off",
-			64 * MIB);
+	assert_converts(
+		"-M memory-backend=a -object memory-backend-ram,id=a,size=64M,noshare,share",
+		"-M memory-backend=a -object memory-backend-memfd,id=a,size=64M,share=on",
+		64 * MIB);
+	assert_converts(
+		"-M memory-backend=a -object memory-backend-memfd,id=a,size=64M,share=on,seal=off",
+		"-M memory-backend=a -object "
+		"memory-backend-memfd,id=a,size=64M,share=on,seal=off",
+		64 * MIB);
 	assert_converts("-M memory-backend=a -object memory-backend-shm,id=a,size=64M",
 			"-M memory-backend=a -object memory-backend-memfd,id=a,size=64M,share=on",
 			64 * MIB);
 	/* A hot-pluggable module beside plain RAM: both are converted. */
-	assert_converts("-m 64,slots=1,maxmem=1G -object memory-backend-ram,id=d,size=64M -device "
-			"pc-dimm,memdev=d",
-			RAM("ebb-ram", "64M") " -m 64,slots=1,maxmem=1G -object "
-			"memory-backend-memfd,id=d,size=64M,share=on -device pc-dimm,memdev=d",
-			64 * MIB);
-	assert_converts("-object rng-random,id=r,filename=/dev/urandom -m 64",
-			RAM("ebb-ram", "64M") " -object rng-random,id=r,filename=/dev/urandom -m 64",
-			64 * MIB);
+	assert_converts(
+		"-m 64,slots=1,maxmem=1G -object memory-backend-ram,id=d,size=64M -device "
+		"pc-dimm,memdev=d",
+		RAM("ebb-ram",
+		    "64M") " -m 64,slots=1,maxmem=1G -object "
+			   "memory-backend-memfd,id=d,size=64M,share=on -device pc-dimm,memdev=d",
+		64 * MIB);
+	assert_converts(
+		"-object rng-random,id=r,filename=/dev/urandom -m 64",
+		RAM("ebb-ram", "64M") " -object rng-random,id=r,filename=/dev/urandom -m 64",
+		64 * MIB);
 }
 
 static void test_json_backends(void **state)
 {
-	assert_converts("-M memory-backend=pc.ram -object "
-			"{\"qom-type\":\"memory-backend-ram\",\"id\":\"pc.ram\",\"size\":67108864,"
-			"\"x-use-canonical-path-for-ramblock-id\":false,\"host-nodes\":[0]}",
-			"-M memory-backend=pc.ram -object "
-			"{\"qom-type\":\"memory-backend-memfd\",\"id\":\"pc.ram\",\"size\":67108864,"
-			"\"x-use-canonical-path-for-ramblock-id\":false,\"host-nodes\":[0],"
-			"\"share\":true}",
-			64 * MIB);
+	assert_converts(
+		"-M memory-backend=pc.ram -object "
+		"{\"qom-type\":\"memory-backend-ram\",\"id\":\"pc.ram\",\"size\":67108864,"
+		"\"x-use-canonical-path-for-ramblock-id\":false,\"host-nodes\":[0]}",
+		"-M memory-backend=pc.ram -object "
+		"{\"qom-type\":\"memory-backend-memfd\",\"id\":\"pc.ram\",\"size\":67108864,"
+		"\"x-use-canonical-path-for-ramblock-id\":false,\"host-nodes\":[0],"
+		"\"share\":true}",
+		64 * MIB);
 	assert_converts("-M memory-backend=a -object "
 			"{'qom-type':'memory-backend-ram','id':'a','size':67108864,'share':false}",
 			"-M memory-backend=a -object "
@@ -172,22 +179,24 @@ static void test_json_backends(void **state)
 			"\"share\":true}",
 			64 * MIB);
 	assert_refuses("-object {\"qom-type\":\"memory-backend-ram\",}", -EINVAL, "-object");
-	assert_refuses("-object "
-		       "{\"qom-type\":\"memory-backend-ram\",\"id\":\"a\",\"size\":1,\"prealloc\":true}",
-		       -ENOTSUP, "prealloc=on");
+	assert_refuses(
+		"-object "
+		"{\"qom-type\":\"memory-backend-ram\",\"id\":\"a\",\"size\":1,\"prealloc\":true}",
+		-ENOTSUP, "prealloc=on");
 }
 
 static void test_numa(void **state)
 {
-	assert_converts("-m 128 -object memory-backend-ram,id=n0,size=64M -numa node,memdev=n0 -object "
-			"memory-backend-memfd,id=n1,size=64M,share=on -numa node,nodeid=1,memdev=n1",
-			"-m 128 -object memory-backend-memfd,id=n0,size=64M,share=on -numa "
-			"node,memdev=n0 -object memory-backend-memfd,id=n1,size=64M,share=on -numa "
-			"node,nodeid=1,memdev=n1",
-			128 * MIB);
+	assert_converts(
+		"-m 128 -object memory-backend-ram,id=n0,size=64M -numa node,memdev=n0 -object "
+		"memory-backend-memfd,id=n1,size=64M,share=on -numa node,nodeid=1,memdev=n1",
+		"-m 128 -object memory-backend-memfd,id=n0,size=64M,share=on -numa "
+		"node,memdev=n0 -object memory-backend-memfd,id=n1,size=64M,share=on -numa "
+		"node,nodeid=1,memdev=n1",
+		128 * MIB);
 	/* Other kinds of -numa say nothing about memory. */
-	assert_converts("-m 64 -numa cpu,node-id=0", RAM("ebb-ram", "64M") " -m 64 -numa cpu,node-id=0",
-			64 * MIB);
+	assert_converts("-m 64 -numa cpu,node-id=0",
+			RAM("ebb-ram", "64M") " -m 64 -numa cpu,node-id=0", 64 * MIB);
 	assert_refuses("-m 128 -numa node,nodeid=0,mem=128M", -ENOTSUP, "-numa node,mem=128M");
 }
 
@@ -195,13 +204,15 @@ static void test_other_options_pass(void **state)
 {
 	static const char line[] =
 		"-m 64 -append -m~4G~it's -serial mon:stdio -kernel -S -nographic disk.img -future "
-		"value -future2 -no-reboot -drive file=a,,b.img,if=virtio -netdev user,id=n0 -device "
+		"value -future2 -no-reboot -drive file=a,,b.img,if=virtio -netdev user,id=n0 "
+		"-device "
 		"virtio-net,netdev=n0 -overcommit mem-lock=off -realtime mlock=off";
-	char with_spaces[] =
-		RAM("ebb-ram", "64M") " -m 64 -append -m 4G it's -serial mon:stdio -kernel -S "
-		"-nographic disk.img -future value -future2 -no-reboot -drive "
-		"file=a,,b.img,if=virtio -netdev user,id=n0 -device virtio-net,netdev=n0 -overcommit "
-		"mem-lock=off -realtime mlock=off";
+	char with_spaces[] = RAM(
+		"ebb-ram", "64M") " -m 64 -append -m 4G it's -serial mon:stdio -kernel -S "
+				  "-nographic disk.img -future value -future2 -no-reboot -drive "
+				  "file=a,,b.img,if=virtio -netdev user,id=n0 -device "
+				  "virtio-net,netdev=n0 -overcommit "
+				  "mem-lock=off -realtime mlock=off";
 	struct ebb_err err;
 	struct cmdline c;
 
@@ -231,9 +242,13 @@ static void test_facts(void **state)
 
 static void test_help_is_left_alone(void **state)
 {
-	static const char *const lines[] = { "-h",	     "--help",		  "-version",
-					     "-device help", "-device e1000,help", "-machine ?",
-					     "-m 64 -cpu help -daemonize" };
+	static const char *const lines[] = {"-h",
+					    "--help",
+					    "-version",
+					    "-device help",
+					    "-device e1000,help",
+					    "-machine ?",
+					    "-m 64 -cpu help -daemonize"};
 	struct ebb_err err;
 	struct cmdline c;
 
@@ -255,45 +270,46 @@ static void test_refused(void **state)
 	static const struct {
 		const char *line, *named;
 	} t[] = {
-		{ "-mem-prealloc", "-mem-prealloc" },
-		{ "-object memory-backend-memfd,id=a,size=1G,prealloc=on", "prealloc=on" },
-		{ "-object memory-backend-ram,id=a,size=1G,prealloc", "prealloc=on" },
-		{ "-object memory-backend-memfd,id=a,size=1G,hugetlb=on", "hugetlb=on" },
-		{ "-object memory-backend-epc,id=a,size=1G", "memory-backend-epc" },
-		{ "-object memory-backend-new,id=a,size=1G", "memory-backend-new" },
-		{ "-object memory-backend-file,id=a,size=1G,mem-path=/proc,share=on", "/proc" },
-		{ "-object memory-backend-file,id=a,size=1G", "share=on" },
-		{ "-object memory-backend-file,id=a,size=1G,share=on,pmem=on", "pmem=on" },
-		{ "-mem-path /proc", "-mem-path" },
-		{ "-mem-path /nonexistent/a/b", "/nonexistent/a/b" },
-		{ "-overcommit mem-lock=on", "mem-lock=on" },
-		{ "-overcommit cpu-pm=on,mem-lock=on-fault", "mem-lock=on" },
-		{ "-realtime mlock=on", "mlock=on" },
-		{ "-incoming defer", "-incoming" },
-		{ "-daemonize", "-daemonize" },
-		{ "--preconfig", "-preconfig" },
-		{ "-xen-domid 1", "-xen-domid" },
-		{ "-device vfio-pci,host=01:00.0", "vfio-pci" },
-		{ "-device id=x,driver=vfio-pci", "vfio-pci" },
-		{ "-device {\"driver\":\"vfio-pci\",\"host\":\"01:00.0\"}", "vfio-pci" },
-		{ "-device vhost-user-fs-pci,chardev=c", "vhost-user-fs-pci" },
-		{ "-device vhost-vdpa-device-pci,vhostdev=/dev/vhost-vdpa-0", "vhost-vdpa-device-pci" },
-		{ "-device ivshmem-plain,memdev=m", "ivshmem-plain" },
-		{ "-device x-pci-proxy-dev,fd=3", "x-pci-proxy-dev" },
-		{ "-netdev vhost-user,id=n,chardev=c", "-netdev vhost-user" },
-		{ "-netdev {\"type\":\"vhost-vdpa\",\"id\":\"n\"}", "-netdev vhost-vdpa" },
-		{ "-nic vhost-user,chardev=c", "-nic vhost-user" },
-		{ "-drive file=nvme://0000:44:00.0/1,if=none", "nvme" },
-		{ "-blockdev nvme,node-name=n,device=0000:44:00.0", "nvme" },
-		{ "-blockdev driver=raw,node-name=n,file.driver=nvme", "nvme" },
-		{ "-blockdev {\"driver\":\"raw\",\"file\":{\"driver\":\"nvme\"}}", "nvme" },
-		{ "-M q35,confidential-guest-support=sev0", "confidential-guest-support" },
-		{ "-object sev-guest,id=sev0", "sev-guest" },
-		{ "-object sev-snp-guest,id=sev0", "sev-snp-guest" },
-		{ "-object x-vfio-user-server,id=s", "x-vfio-user-server" },
-		{ "-M none", "none" },
-		{ "-M x-remote", "x-remote" },
-		{ "-readconfig /nonexistent.conf", "/nonexistent.conf" },
+		{"-mem-prealloc", "-mem-prealloc"},
+		{"-object memory-backend-memfd,id=a,size=1G,prealloc=on", "prealloc=on"},
+		{"-object memory-backend-ram,id=a,size=1G,prealloc", "prealloc=on"},
+		{"-object memory-backend-memfd,id=a,size=1G,hugetlb=on", "hugetlb=on"},
+		{"-object memory-backend-epc,id=a,size=1G", "memory-backend-epc"},
+		{"-object memory-backend-new,id=a,size=1G", "memory-backend-new"},
+		{"-object memory-backend-file,id=a,size=1G,mem-path=/proc,share=on", "/proc"},
+		{"-object memory-backend-file,id=a,size=1G", "share=on"},
+		{"-object memory-backend-file,id=a,size=1G,share=on,pmem=on", "pmem=on"},
+		{"-mem-path /proc", "-mem-path"},
+		{"-mem-path /nonexistent/a/b", "/nonexistent/a/b"},
+		{"-overcommit mem-lock=on", "mem-lock=on"},
+		{"-overcommit cpu-pm=on,mem-lock=on-fault", "mem-lock=on"},
+		{"-realtime mlock=on", "mlock=on"},
+		{"-incoming defer", "-incoming"},
+		{"-daemonize", "-daemonize"},
+		{"--preconfig", "-preconfig"},
+		{"-xen-domid 1", "-xen-domid"},
+		{"-device vfio-pci,host=01:00.0", "vfio-pci"},
+		{"-device id=x,driver=vfio-pci", "vfio-pci"},
+		{"-device {\"driver\":\"vfio-pci\",\"host\":\"01:00.0\"}", "vfio-pci"},
+		{"-device vhost-user-fs-pci,chardev=c", "vhost-user-fs-pci"},
+		{"-device vhost-vdpa-device-pci,vhostdev=/dev/vhost-vdpa-0",
+		 "vhost-vdpa-device-pci"},
+		{"-device ivshmem-plain,memdev=m", "ivshmem-plain"},
+		{"-device x-pci-proxy-dev,fd=3", "x-pci-proxy-dev"},
+		{"-netdev vhost-user,id=n,chardev=c", "-netdev vhost-user"},
+		{"-netdev {\"type\":\"vhost-vdpa\",\"id\":\"n\"}", "-netdev vhost-vdpa"},
+		{"-nic vhost-user,chardev=c", "-nic vhost-user"},
+		{"-drive file=nvme://0000:44:00.0/1,if=none", "nvme"},
+		{"-blockdev nvme,node-name=n,device=0000:44:00.0", "nvme"},
+		{"-blockdev driver=raw,node-name=n,file.driver=nvme", "nvme"},
+		{"-blockdev {\"driver\":\"raw\",\"file\":{\"driver\":\"nvme\"}}", "nvme"},
+		{"-M q35,confidential-guest-support=sev0", "confidential-guest-support"},
+		{"-object sev-guest,id=sev0", "sev-guest"},
+		{"-object sev-snp-guest,id=sev0", "sev-snp-guest"},
+		{"-object x-vfio-user-server,id=s", "x-vfio-user-server"},
+		{"-M none", "none"},
+		{"-M x-remote", "x-remote"},
+		{"-readconfig /nonexistent.conf", "/nonexistent.conf"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(t); i++)
@@ -302,10 +318,10 @@ static void test_refused(void **state)
 
 static void test_not_a_command_line(void **state)
 {
-	struct ebb_err err = { "" };
+	struct ebb_err err = {""};
 	struct cmdline c;
 
-	assert_int_equal(cmdline_convert(0, (char *const[]){ NULL }, &c, &err), -EINVAL);
+	assert_int_equal(cmdline_convert(0, (char *const[]) {NULL}, &c, &err), -EINVAL);
 	assert_non_null(strstr(err.msg, "--"));
 	assert_refuses("-m 64 -append", -EINVAL, "-append");
 	assert_refuses("-m", -EINVAL, "-m");
@@ -317,11 +333,11 @@ static void test_not_a_command_line(void **state)
 /* What a machine has without -m is known for x86 only. */
 static void test_default_size(void **state)
 {
-	char *const arm[] = { (char *)"/usr/bin/qemu-system-aarch64", (char *)"-M", (char *)"virt",
-			      NULL };
-	char *const arm_sized[] = { (char *)"qemu-system-aarch64", (char *)"-m", (char *)"64", NULL };
-	char *const renamed[] = { (char *)"/usr/bin/kvm", NULL };
-	struct ebb_err err = { "" };
+	char *const arm[] = {(char *)"/usr/bin/qemu-system-aarch64", (char *)"-M", (char *)"virt",
+			     NULL};
+	char *const arm_sized[] = {(char *)"qemu-system-aarch64", (char *)"-m", (char *)"64", NULL};
+	char *const renamed[] = {(char *)"/usr/bin/kvm", NULL};
+	struct ebb_err err = {""};
 	struct cmdline c;
 
 	assert_int_equal(cmdline_convert(3, arm, &c, &err), -EINVAL);
@@ -356,7 +372,7 @@ static void check_config(const char *text, const char *named)
 {
 	char path[] = "/tmp/test_run_cmdline.XXXXXX";
 	int fd = mkstemp(path);
-	struct ebb_err err = { "" };
+	struct ebb_err err = {""};
 	int rc;
 
 	assert_true(fd >= 0);
@@ -373,7 +389,8 @@ static void check_config(const char *text, const char *named)
 static void test_config_files(void **state)
 {
 	check_config("# nothing\n[drive \"d\"]\n  file = \"a.img\"\n[machine]\n  type = \"q35\"\n"
-		     "[device \"n\"]\n  driver = \"virtio-net-pci\"\n", NULL);
+		     "[device \"n\"]\n  driver = \"virtio-net-pci\"\n",
+		     NULL);
 	check_config("[memory]\n  size = \"1G\"\n", ":1: the section [memory]");
 	check_config("\n\n[object \"o\"]\n", ":3: the section [object]");
 	check_config("[numa]\n", "[numa]");
@@ -423,8 +440,9 @@ static void test_optstr(void **state)
 	free(text);
 	optstr_free(&o);
 	/* JSON with both kinds of quotes, escapes, and quotes inside the other kind. */
-	assert_int_equal(optstr_parse("{'a':'it\\'s \"x\"',\"b\":\"c'd\\\"\",'n':12,'t':true}", NULL,
-				      &o, &err), 0);
+	assert_int_equal(optstr_parse("{'a':'it\\'s \"x\"',\"b\":\"c'd\\\"\",'n':12,'t':true}",
+				      NULL, &o, &err),
+			 0);
 	assert_string_equal(optstr_get(&o, "a"), "it's \"x\"");
 	assert_string_equal(optstr_get(&o, "b"), "c'd\"");
 	assert_string_equal(optstr_get(&o, "n"), "12");
@@ -437,10 +455,11 @@ static void test_optstr(void **state)
 /* A shell must read back exactly the words that went in. */
 static void test_quote(void **state)
 {
-	static const char *const words[] = { "plain", "", "with space", "it's", "$HOME", "a\nb",
-					     "*?[]", "back\\slash", "`x`", "\"", "~", "a=b,c:d/e.f@g",
-					     "#", "!", "''" };
-	struct strlist l = { 0 };
+	static const char *const words[] = {"plain", "",     "with space", "it's",
+					    "$HOME", "a\nb", "*?[]",	   "back\\slash",
+					    "`x`",   "\"",   "~",	   "a=b,c:d/e.f@g",
+					    "#",     "!",    "''"};
+	struct strlist l = {0};
 	_cleanup_free_ char *line = NULL, *command = NULL;
 	char got[512];
 	size_t len, at = 0;

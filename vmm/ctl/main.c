@@ -256,7 +256,7 @@ static int parse_raw(const char *text, char **ret_command, json_t **ret_args, st
 static enum ctl_exit cmd_raw(const struct ctl *ctl, struct ebb_err *err)
 {
 	_cleanup_free_ char *command = NULL;
-	json_t *args, *value = NULL;
+	json_t *args = NULL, *value = NULL;
 	enum ctl_exit status;
 
 	if (parse_raw(ctl->args[0], &command, &args, err))

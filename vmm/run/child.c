@@ -4,11 +4,12 @@
  *
  * DOC: QEMU and the terminal
  *
- * QEMU stays in the process group of ebb-run and inherits standard input, output and error and every other
- * descriptor, so it reads the terminal, changes its modes and is stopped and continued with the job as if
- * the shell had started it. What a key sends (^C, ^Z, a hang-up, a new window size) reaches it directly and
- * is not sent again; what is sent to ebb-run alone is forwarded. A private daemon, in contrast, is in a
- * session of its own: ^C must not end it while QEMU still needs its pages, nor ^Z stop it.
+ * QEMU stays in the process group of ebb-run and inherits standard input, output and error and
+ * every other descriptor, so it reads the terminal, changes its modes and is stopped and continued
+ * with the job as if the shell had started it. What a key sends (^C, ^Z, a hang-up, a new window
+ * size) reaches it directly and is not sent again; what is sent to ebb-run alone is forwarded. A
+ * private daemon, in contrast, is in a session of its own: ^C must not end it while QEMU still
+ * needs its pages, nor ^Z stop it.
  *
  * There is no parent-death signal: when ebb-run is killed QEMU goes on, as any child would.
  */
@@ -22,13 +23,13 @@
 
 extern char **environ;
 
-static const int handled_signals[] = { SIGCHLD, SIGTERM, SIGINT,   SIGHUP,  SIGQUIT,
-				       SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT };
+static const int handled_signals[] = {SIGCHLD, SIGTERM, SIGINT,	  SIGHUP,  SIGQUIT,
+				      SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT};
 
-/** note_default() - make @sig @ours here; the children get the default back if that is what there was */
+/** note_default() - make @sig @ours here; the children get the default back if there was one */
 static void note_default(struct child_env *env, int sig, void (*ours)(int))
 {
-	struct sigaction old, act = { .sa_handler = ours };
+	struct sigaction old, act = {.sa_handler = ours};
 
 	sigaction(sig, &act, &old);
 	if (old.sa_handler == SIG_DFL)
@@ -39,10 +40,10 @@ int child_env_init(struct child_env *env, struct ebb_err *err)
 {
 	sigset_t set;
 
-	*env = (struct child_env){ .signal_fd = -1 };
+	*env = (struct child_env) {.signal_fd = -1};
 	sigemptyset(&env->defaults);
 	note_default(env, SIGPIPE, SIG_IGN); /* a monitor that hangs up is an error, not our end */
-	note_default(env, SIGCHLD, SIG_DFL); /* where it was ignored children could not be waited for */
+	note_default(env, SIGCHLD, SIG_DFL); /* ignored, children could not be waited for */
 	sigemptyset(&set);
 	for (size_t i = 0; i < ARRAY_SIZE(handled_signals); i++)
 		sigaddset(&set, handled_signals[i]);

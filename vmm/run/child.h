@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * child.h - signals, the terminal and child processes, so that QEMU runs as if the shell had started it.
+ * child.h - signals, the terminal and child processes, so that QEMU runs as if the shell had
+ * started it.
  */
 #ifndef RUN_CHILD_H
 #define RUN_CHILD_H
@@ -51,6 +52,7 @@ int child_spawn(const struct child_env *env, char *const argv[], pid_t *ret_pid)
  * child_spawn_service() - the same in a session of its own, without terminal and descriptors
  * @log_fd: becomes its standard output and error
  */
-int child_spawn_service(const struct child_env *env, char *const argv[], int log_fd, pid_t *ret_pid);
+int child_spawn_service(const struct child_env *env, char *const argv[], int log_fd,
+			pid_t *ret_pid);
 
 #endif

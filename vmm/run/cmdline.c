@@ -4,25 +4,29 @@
  *
  * DOC: how a command line is converted
  *
- * The line is read as QEMU reads it: a word that begins with "-" (or "--") is an option, whether it takes
- * an argument is known by its name, everything else is a disk image. Each option about RAM has a handler;
- * all others are handed on as they are.
+ * The line is read as QEMU reads it: a word that begins with "-" (or "--") is an option, whether it
+ * takes an argument is known by its name, everything else is a disk image. Each option about RAM
+ * has a handler; all others are handed on as they are.
  *
- *   -m 1G				      + -object memory-backend-memfd,id=ebb-ram,size=1024M,share=on
- *					        -machine memory-backend=ebb-ram
- *   -object memory-backend-ram, -shm	     -> memory-backend-memfd, share=on, other properties kept
- *   -object memory-backend-memfd	     -> share=on
- *   -object memory-backend-file	     as it is if it is shared and on tmpfs, else refused
- *   -machine memory-backend=, -numa memdev= as they are: the objects they name are converted
- *   -mem-path on tmpfs			     dropped: a memfd is the same kind of memory
+ *   -m 1G                  adds -object memory-backend-memfd,id=ebb-ram,size=1024M,share=on
+ *                          and -machine memory-backend=ebb-ram
+ *   -object memory-backend-ram, -shm
+ *                          becomes memory-backend-memfd, share=on, other properties kept
+ *   -object memory-backend-memfd
+ *                          gets share=on
+ *   -object memory-backend-file
+ *                          stays if it is shared and on tmpfs, else refused
+ *   -machine memory-backend=, -numa node,memdev=
+ *                          stay: the objects they name are converted
+ *   -mem-path on tmpfs     dropped: a memfd is the same kind of memory
  *
  * What is added goes in front of the user's options, where nothing on the line can swallow it as an
- * argument; QEMU merges several -machine, so the user's own stays. Where QEMU takes the last of several
- * values (-m, keys of -machine) so does this.
+ * argument; QEMU merges several -machine, so the user's own stays. Where QEMU takes the last of
+ * several values (-m, keys of -machine) so does this.
  *
- * An option this file does not know (of a newer QEMU) is taken to have an argument if the next word does
- * not look like an option. A wrong guess cannot harm: RAM that was not put on a memfd is refused at
- * attach, before the guest runs.
+ * An option this file does not know (of a newer QEMU) is taken to have an argument if the next word
+ * does not look like an option. A wrong guess cannot harm: RAM that was not put on a memfd is
+ * refused at attach, before the guest runs.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -37,7 +41,7 @@
 #include "walk.h"
 
 #define DEFAULT_RAM   "128" /* MiB, of every x86 machine */
-#define RAM_ALIGNMENT 8192  /* QEMU rounds the size of a machine's RAM up to this */
+#define RAM_ALIGNMENT 8192 /* QEMU rounds the size of a machine's RAM up to this */
 #define QEMU_CONF     "/etc/qemu/qemu.conf" /* read by QEMU unless told not to */
 
 struct backend {
@@ -91,7 +95,7 @@ static void optstr_cleanup(struct optstr *o)
 
 static int on_memory(struct scan *s, const char *arg, struct ebb_err *err)
 {
-	_cleanup_optstr_ struct optstr o = { 0 };
+	_cleanup_optstr_ struct optstr o = {0};
 	int rc = parse_arg("m", arg, "size", &o, err);
 
 	/* Several -m are one: a later one may give slots= only. */
@@ -102,7 +106,7 @@ static int on_memory(struct scan *s, const char *arg, struct ebb_err *err)
 
 static int on_machine(struct scan *s, const char *arg, struct ebb_err *err)
 {
-	_cleanup_optstr_ struct optstr o = { 0 };
+	_cleanup_optstr_ struct optstr o = {0};
 	const char *value;
 	int rc = parse_arg("machine", arg, "type", &o, err);
 
@@ -133,7 +137,7 @@ static int on_mem_path(struct scan *s, const char *arg, struct ebb_err *err)
 static void note_backend(struct scan *s, const struct optstr *o)
 {
 	const char *id = optstr_get(o, "id"), *size = optstr_get(o, "size");
-	struct backend b = { .id = run_strdup(id ? id : "") };
+	struct backend b = {.id = run_strdup(id ? id : "")};
 
 	if (size)
 		units_parse_bytes(size, &b.bytes);
@@ -143,7 +147,7 @@ static void note_backend(struct scan *s, const struct optstr *o)
 
 static int on_object(struct scan *s, const char *arg, struct ebb_err *err)
 {
-	_cleanup_optstr_ struct optstr o = { 0 };
+	_cleanup_optstr_ struct optstr o = {0};
 	const char *type;
 	int rc = parse_arg("object", arg, "qom-type", &o, err);
 
@@ -170,7 +174,7 @@ static int on_object(struct scan *s, const char *arg, struct ebb_err *err)
 
 static int on_numa(struct scan *s, const char *arg, struct ebb_err *err)
 {
-	_cleanup_optstr_ struct optstr o = { 0 };
+	_cleanup_optstr_ struct optstr o = {0};
 	const char *type, *mem;
 	int rc = parse_arg("numa", arg, "type", &o, err);
 
@@ -181,35 +185,39 @@ static int on_numa(struct scan *s, const char *arg, struct ebb_err *err)
 		return 0;
 	mem = optstr_get(&o, "mem");
 	if (mem)
-		return ebb_err_set(err, -ENOTSUP,
-				   "-numa node,mem=%s leaves the memory to QEMU; give it a memory backend: "
-				   "-object memory-backend-memfd,id=node0,size=%s,share=on -numa "
-				   "node,memdev=node0", mem, mem);
+		return ebb_err_set(
+			err, -ENOTSUP,
+			"-numa node,mem=%s leaves the memory to QEMU; give it a memory backend: "
+			"-object memory-backend-memfd,id=node0,size=%s,share=on -numa "
+			"node,memdev=node0",
+			mem, mem);
 	s->numa_memdev |= optstr_get(&o, "memdev") != NULL;
 	return 0;
 }
 
 static int on_overcommit(struct scan *s, const char *arg, struct ebb_err *err)
 {
-	_cleanup_optstr_ struct optstr o = { 0 };
+	_cleanup_optstr_ struct optstr o = {0};
 	int rc = parse_arg("overcommit", arg, NULL, &o, err);
 
 	if (!rc && optstr_is_on(&o, "mem-lock"))
-		rc = ebb_err_set(err, -ENOTSUP,
-				 "-overcommit mem-lock=on locks all of guest RAM in memory; remove it");
+		rc = ebb_err_set(
+			err, -ENOTSUP,
+			"-overcommit mem-lock=on locks all of guest RAM in memory; remove it");
 	return rc;
 }
 
 static int on_realtime(struct scan *s, const char *arg, struct ebb_err *err)
 {
-	_cleanup_optstr_ struct optstr o = { 0 };
+	_cleanup_optstr_ struct optstr o = {0};
 	int rc = parse_arg("realtime", arg, NULL, &o, err);
 
 	/* mlock is on where -realtime does not say. */
 	if (!rc && (!optstr_get(&o, "mlock") || optstr_is_on(&o, "mlock")))
-		rc = ebb_err_set(err, -ENOTSUP,
-				 "-realtime mlock=on locks all of guest RAM in memory; say mlock=off or "
-				 "remove it");
+		rc = ebb_err_set(
+			err, -ENOTSUP,
+			"-realtime mlock=on locks all of guest RAM in memory; say mlock=off or "
+			"remove it");
 	return rc;
 }
 
@@ -223,7 +231,7 @@ static int on_paused(struct scan *s, const char *arg, struct ebb_err *err)
 
 static int on_device(struct scan *s, const char *arg, struct ebb_err *err)
 {
-	_cleanup_optstr_ struct optstr o = { 0 };
+	_cleanup_optstr_ struct optstr o = {0};
 	int rc = parse_arg("device", arg, "driver", &o, err);
 	const char *driver = rc ? NULL : optstr_get(&o, "driver");
 
@@ -232,7 +240,7 @@ static int on_device(struct scan *s, const char *arg, struct ebb_err *err)
 
 static int check_net(const char *option, const char *arg, struct ebb_err *err)
 {
-	_cleanup_optstr_ struct optstr o = { 0 };
+	_cleanup_optstr_ struct optstr o = {0};
 	int rc = parse_arg(option + 1, arg, "type", &o, err);
 
 	return rc ? rc : refuse_netdev(option, optstr_get(&o, "type"), err);
@@ -255,8 +263,9 @@ static int on_net(struct scan *s, const char *arg, struct ebb_err *err)
 
 static int check_drive(const char *option, const char *arg, struct ebb_err *err)
 {
-	_cleanup_optstr_ struct optstr o = { 0 };
-	int rc = parse_arg(option + 1, arg, !strcmp(option, "-blockdev") ? "driver" : NULL, &o, err);
+	_cleanup_optstr_ struct optstr o = {0};
+	int rc =
+		parse_arg(option + 1, arg, !strcmp(option, "-blockdev") ? "driver" : NULL, &o, err);
 
 	return rc ? rc : refuse_drive(option, &o, err);
 }
@@ -284,7 +293,7 @@ static int on_no_user_config(struct scan *s, const char *arg, struct ebb_err *er
 
 static int on_name(struct scan *s, const char *arg, struct ebb_err *err)
 {
-	_cleanup_optstr_ struct optstr o = { 0 };
+	_cleanup_optstr_ struct optstr o = {0};
 	int rc = parse_arg("name", arg, "guest", &o, err);
 
 	if (!rc && optstr_get(&o, "guest"))
@@ -293,25 +302,25 @@ static int on_name(struct scan *s, const char *arg, struct ebb_err *err)
 }
 
 static const struct option_handler handlers[] = {
-	{ "m", on_memory },
-	{ "machine", on_machine },
-	{ "M", on_machine },
-	{ "object", on_object },
-	{ "numa", on_numa },
-	{ "mem-path", on_mem_path },
-	{ "overcommit", on_overcommit },
-	{ "realtime", on_realtime },
-	{ "S", on_paused },
-	{ "device", on_device },
-	{ "netdev", on_netdev },
-	{ "nic", on_nic },
-	{ "net", on_net },
-	{ "drive", on_drive },
-	{ "blockdev", on_blockdev },
-	{ "readconfig", on_readconfig },
-	{ "no-user-config", on_no_user_config },
-	{ "nodefconfig", on_no_user_config },
-	{ "name", on_name },
+	{"m", on_memory},
+	{"machine", on_machine},
+	{"M", on_machine},
+	{"object", on_object},
+	{"numa", on_numa},
+	{"mem-path", on_mem_path},
+	{"overcommit", on_overcommit},
+	{"realtime", on_realtime},
+	{"S", on_paused},
+	{"device", on_device},
+	{"netdev", on_netdev},
+	{"nic", on_nic},
+	{"net", on_net},
+	{"drive", on_drive},
+	{"blockdev", on_blockdev},
+	{"readconfig", on_readconfig},
+	{"no-user-config", on_no_user_config},
+	{"nodefconfig", on_no_user_config},
+	{"name", on_name},
 };
 
 /* --- putting it together ---------------------------------------------------------------------- */
@@ -330,7 +339,7 @@ static int handle_option(struct scan *s, const struct walk *w, struct ebb_err *e
 
 static int scan_options(struct scan *s, int argc, char *const argv[], struct ebb_err *err)
 {
-	struct walk w = { .argc = argc, .argv = argv, .nr = 1 };
+	struct walk w = {.argc = argc, .argv = argv, .nr = 1};
 	int rc;
 
 	while (walk_next(&w)) {
@@ -391,9 +400,10 @@ static int resolve_size(struct scan *s, const char *program, uint64_t *ret, stru
 	if (!rc && !bytes && s->machine_size)
 		rc = parse_ram_size(s->machine_size, false, &bytes, err);
 	if (!rc && !bytes && !default_is_known(program))
-		return ebb_err_set(err, -EINVAL,
-				   "the size of the guest's RAM is not given, and its default depends on "
-				   "the machine; add -m");
+		return ebb_err_set(
+			err, -EINVAL,
+			"the size of the guest's RAM is not given, and its default depends on "
+			"the machine; add -m");
 	if (!rc && !bytes)
 		rc = parse_ram_size(DEFAULT_RAM, true, &bytes, err);
 	if (!rc)
@@ -431,15 +441,15 @@ static void add_backend(struct cmdline *c, uint64_t bytes)
 
 	size = mib << 20 == bytes ? run_asprintf("%lluM", (unsigned long long)mib) :
 				    run_asprintf("%llu", (unsigned long long)bytes);
-	insert_front(c, (char *const[]){ run_strdup("-object"),
-					 run_asprintf("memory-backend-memfd,id=%s,size=%s,share=on",
-						      id, size),
-					 run_strdup("-machine"),
-					 run_asprintf("memory-backend=%s", id), NULL });
+	insert_front(c,
+		     (char *const[]) {
+			     run_strdup("-object"),
+			     run_asprintf("memory-backend-memfd,id=%s,size=%s,share=on", id, size),
+			     run_strdup("-machine"), run_asprintf("memory-backend=%s", id), NULL});
 	strlist_add(&c->notes, run_asprintf("guest RAM is the shared memfd %s of %s", id, size));
 }
 
-/** resolve_ram() - everything has been seen: is there a backend for the RAM, and how large is it? */
+/** resolve_ram() - all has been seen: is there a backend for the RAM, and how large is it? */
 static int resolve_ram(struct scan *s, const char *program, struct ebb_err *err)
 {
 	struct cmdline *c = s->out;
@@ -469,8 +479,8 @@ static void scan_free(struct scan *s)
 
 int cmdline_convert(int argc, char *const argv[], struct cmdline *ret, struct ebb_err *err)
 {
-	struct cmdline c = { 0 };
-	struct scan s = { .out = &c };
+	struct cmdline c = {0};
+	struct scan s = {.out = &c};
 	int rc = 0;
 
 	if (argc < 1 || !*argv[0])
@@ -500,6 +510,6 @@ void cmdline_free(struct cmdline *c)
 
 void cmdline_hold(struct cmdline *c, const char *config)
 {
-	insert_front(c, (char *const[]){ run_strdup("-S"), run_strdup("-readconfig"),
-					 run_strdup(config), NULL });
+	insert_front(c, (char *const[]) {run_strdup("-S"), run_strdup("-readconfig"),
+					 run_strdup(config), NULL});
 }

@@ -20,8 +20,8 @@ struct cmdline {
 /**
  * cmdline_convert() - read the command line @argv of @argc words, the program first
  *
- * Returns 0 and *@ret (free it with cmdline_free()); -EINVAL: not a QEMU command line; -ENOTSUP: something
- * on it cannot be had together with ebb. Both with a sentence.
+ * Returns 0 and *@ret (free it with cmdline_free()); -EINVAL: not a QEMU command line; -ENOTSUP:
+ * something on it cannot be had together with ebb. Both with a sentence.
  */
 int cmdline_convert(int argc, char *const argv[], struct cmdline *ret, struct ebb_err *err);
 void cmdline_free(struct cmdline *c);

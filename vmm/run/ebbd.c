@@ -2,8 +2,9 @@
 /*
  * ebbd.c - finds the daemon of the host, or prepares and starts a private one.
  *
- * A private daemon that dies is started again on the same directories: it takes its guest over, and the
- * guest's faults wait meanwhile. Its output goes to a file, because QEMU may have the terminal in raw mode.
+ * A private daemon that dies is started again on the same directories: it takes its guest over, and
+ * the guest's faults wait meanwhile. Its output goes to a file, because QEMU may have the terminal
+ * in raw mode.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,7 @@
 
 static int try_connect(const char *path)
 {
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	_cleanup_close_ int fd = -1;
 
 	if (strlen(path) >= sizeof(addr.sun_path))
@@ -42,20 +43,22 @@ int ebbd_find(const struct ebbd_conf *conf, struct ebbd *ret, struct ebb_err *er
 	if (rc == -ENOENT || rc == -ECONNREFUSED || rc == -ENOTDIR)
 		return -ENOENT;
 	if (rc == -EACCES || rc == -EPERM)
-		return ebb_err_set(err, rc,
-				   "you may not use the daemon's socket %s; run this as root, or have "
-				   "yourself added to the socket's group", path);
+		return ebb_err_set(
+			err, rc,
+			"you may not use the daemon's socket %s; run this as root, or have "
+			"yourself added to the socket's group",
+			path);
 	if (rc)
 		return ebb_err_set(err, rc, "cannot connect to the daemon's socket %s: %s", path,
 				   strerror(-rc));
-	*ret = (struct ebbd){ .socket = run_strdup(path) };
+	*ret = (struct ebbd) {.socket = run_strdup(path)};
 	return 0;
 }
 
 /** find_program() - beside ourselves, or where it is installed beside us; else by PATH */
 static char *find_program(void)
 {
-	static const char *const places[] = { "ebbd", "../sbin/ebbd" };
+	static const char *const places[] = {"ebbd", "../sbin/ebbd"};
 	char self[4096], *slash, *path;
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
@@ -78,8 +81,8 @@ int ebbd_prepare(const struct ebbd_conf *conf, struct rundir *rd, struct ebbd *r
 		 struct ebb_err *err)
 {
 	_cleanup_free_ char *dir = run_asprintf("%s/ebbd", rd->path);
-	struct ebbd e = { 0 };
-	struct strlist argv = { 0 };
+	struct ebbd e = {0};
+	struct strlist argv = {0};
 	int rc;
 
 	if (mkdir(dir, 0700))
@@ -106,9 +109,9 @@ int ebbd_prepare(const struct ebbd_conf *conf, struct rundir *rd, struct ebbd *r
 
 int ebbd_start(struct ebbd *e, const struct child_env *env, struct ebb_err *err)
 {
-	_cleanup_close_ int log_fd = e->log ? open(e->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
-						   0600) :
-					      fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+	_cleanup_close_ int log_fd =
+		e->log ? open(e->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) :
+			 fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
 	int rc;
 
 	if (log_fd < 0)
@@ -149,5 +152,5 @@ void ebbd_free(struct ebbd *e)
 	free(e->argv);
 	free(e->socket);
 	free(e->log);
-	*e = (struct ebbd){ 0 };
+	*e = (struct ebbd) {0};
 }

@@ -9,7 +9,7 @@
 #include "rundir.h"
 
 struct ebbd_conf {
-	const char *socket; /* NULL: the host's, and a private daemon gets one in the run's directory */
+	const char *socket; /* NULL: the host's; a private one's is in the run's directory */
 	const char *state_dir, *swap_dir; /* of a private daemon; NULL: private ones */
 	bool verbose;			  /* a private daemon writes to our standard error */
 };
@@ -38,7 +38,7 @@ int ebbd_start(struct ebbd *e, const struct child_env *env, struct ebb_err *err)
 /** ebbd_answers() - can its socket be connected to? 0, or a negative errno */
 int ebbd_answers(const struct ebbd *e);
 
-/** ebbd_last_words() - the last line of a private daemon's log, "" if there is none; returns @buf */
+/** ebbd_last_words() - last line of a private daemon's log, "" if there is none; returns @buf */
 char *ebbd_last_words(const struct ebbd *e, char *buf, size_t size);
 void ebbd_free(struct ebbd *e);
 

@@ -5,17 +5,17 @@
  * DOC: the order of things
  *
  *   1. a daemon is found, or a private one started: without one nothing else happens
- *   2. QEMU starts with -S and a monitor of ours in a private directory; no instruction of the guest runs
+ *   2. QEMU starts with -S and a monitor of ours in a private directory; the guest does not run
  *   3. once the monitor answers, RAM and devices are there: the daemon is asked to attach
  *   4. refused: QEMU is ended. Accepted: the guest is continued, unless the user wanted it stopped
  *   5. wait for QEMU; forward signals; keep a private daemon alive
  *   6. end a private daemon, remove the private directory, hand on QEMU's exit code
  *
- * The private monitor comes from a file given with -readconfig, not from -qmp: those, unlike an option,
- * leave QEMU's default devices alone, so that -nographic still has its monitor behind ^A c.
+ * The private monitor comes from a file given with -readconfig, not from -qmp: those, unlike an
+ * option, leave QEMU's default devices alone, so that -nographic still has its monitor behind ^A c.
  *
- * Talking to a monitor or the daemon may take long, and signals must not wait: each call runs in a thread
- * of its own while this one serves signals and children.
+ * Talking to a monitor or the daemon may take long, and signals must not wait: each call runs in a
+ * thread of its own while this one serves signals and children.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -77,6 +77,9 @@ static void reap(struct launch *l)
 	int status;
 
 	if (l->qemu && waitpid(l->qemu, &status, WNOHANG) == l->qemu) {
+		/* A QEMU that exits has done it itself. */
+		if (WIFSIGNALED(status))
+			child_restore_terminal(&l->env);
 		l->status = status;
 		l->gone = true;
 		l->qemu = 0;
@@ -102,11 +105,11 @@ static void serve_signal(struct launch *l, const struct signalfd_siginfo *si)
 		child_stop_self();
 }
 
-/** serve() - signals and children, until @fd (or -1) is readable or @timeout_ms (or -1) have passed */
+/** serve() - signals and children, until @fd is readable or @timeout_ms have passed; -1: none */
 static bool serve(struct launch *l, int fd, int timeout_ms)
 {
-	struct pollfd p[] = { { .fd = l->env.signal_fd, .events = POLLIN },
-			      { .fd = fd, .events = POLLIN } };
+	struct pollfd p[] = {{.fd = l->env.signal_fd, .events = POLLIN},
+			     {.fd = fd, .events = POLLIN}};
 	struct signalfd_siginfo si;
 
 	if (poll(p, 2, timeout_ms) > 0 && p[0].revents)
@@ -163,8 +166,11 @@ static int call(struct launch *l, const char *path, const char *command, json_t 
 	pthread_t thread;
 	int rc;
 
-	*c = (struct call){ .path = run_strdup(path), .command = command, .args = args,
-			    .timeout_ms = timeout_ms, .done_fd = eventfd(0, EFD_CLOEXEC) };
+	*c = (struct call) {.path = run_strdup(path),
+			    .command = command,
+			    .args = args,
+			    .timeout_ms = timeout_ms,
+			    .done_fd = eventfd(0, EFD_CLOEXEC)};
 	rc = c->done_fd < 0 ? errno : pthread_create(&thread, NULL, call_thread, c);
 	if (rc) {
 		call_free(c);
@@ -228,7 +234,7 @@ static int get_daemon(struct launch *l, struct ebb_err *err)
 	return rc;
 }
 
-/** keep_daemon() - start a private daemon that died again; returns ms until there is something to do */
+/** keep_daemon() - start a private daemon that died again; returns ms until the next try, or -1 */
 static int keep_daemon(struct launch *l)
 {
 	uint64_t lived, pause;
@@ -245,7 +251,8 @@ static int keep_daemon(struct launch *l)
 	l->restart_ms = MIN(l->restart_ms * 2, RESTART_MAX_MS);
 	l->daemon_since_ms = now_ms();
 	if (ebbd_start(&l->ebbd, &l->env, &err)) {
-		log_err("the private daemon ended while the guest needs it: %s; trying on", err.msg);
+		log_err("the private daemon ended while the guest needs it: %s; trying again",
+			err.msg);
 		return l->restart_ms;
 	}
 	log_warn("the private daemon had ended; started it again to take the guest over");
@@ -280,8 +287,9 @@ static int write_config(struct launch *l, const char *path, struct ebb_err *err)
 
 	if (!f)
 		return ebb_err_set(err, -errno, "cannot make %s: %s", path, strerror(errno));
-	fprintf(f, "[chardev \"%s\"]\n  backend = \"socket\"\n  path = \"%s\"\n  server = \"on\"\n"
-		   "  wait = \"off\"\n[mon \"%s\"]\n  chardev = \"%s\"\n  mode = \"control\"\n",
+	fprintf(f,
+		"[chardev \"%s\"]\n  backend = \"socket\"\n  path = \"%s\"\n  server = \"on\"\n"
+		"  wait = \"off\"\n[mon \"%s\"]\n  chardev = \"%s\"\n  mode = \"control\"\n",
 		id, l->monitor, id, id);
 	rc = ferror(f) ? -EIO : 0;
 	if (fclose(f) || rc)
@@ -329,7 +337,6 @@ static void end_qemu(struct launch *l)
 		kill(l->qemu, SIGKILL);
 	while (l->qemu)
 		serve(l, -1, POLL_MS);
-	child_restore_terminal(&l->env);
 }
 
 static int exit_code(const struct launch *l)
@@ -350,7 +357,7 @@ static int report_early_end(const struct launch *l)
 	return exit_code(l);
 }
 
-/** wait_monitor() - until it answers; as long as it takes: QEMU may wait for a client of the user's */
+/** wait_monitor() - as long as it takes: QEMU itself may be waiting for a client */
 static int wait_monitor(struct launch *l)
 {
 	uint64_t start = now_ms();
@@ -393,8 +400,9 @@ static void say_attached(const struct launch *l)
 	log_info("attached%s%s: %s of RAM, limit %s", l->conf->name ? " " : "",
 		 l->conf->name ? l->conf->name : "",
 		 units_format_bytes(l->cl->ram_bytes, ram, sizeof(ram)),
-		 l->conf->limit == UINT64_MAX ? "none" :
-			units_format_bytes(l->conf->limit, limit, sizeof(limit)));
+		 l->conf->limit == UINT64_MAX ?
+			 "none" :
+			 units_format_bytes(l->conf->limit, limit, sizeof(limit)));
 }
 
 /** attach_and_go() - returns 0 with the guest attached and started, else the exit code */
@@ -432,17 +440,15 @@ static int run_qemu(struct launch *l)
 		return code;
 	while (!l->gone)
 		serve(l, -1, keep_daemon(l));
-	if (WIFSIGNALED(l->status)) {
-		child_restore_terminal(&l->env);
+	if (WIFSIGNALED(l->status))
 		log_err("QEMU was ended by signal %d (%s)", WTERMSIG(l->status),
 			strsignal(WTERMSIG(l->status)));
-	}
 	return exit_code(l);
 }
 
 int launch_run(const struct launch_conf *conf, struct cmdline *cl)
 {
-	struct launch l = { .conf = conf, .cl = cl, .rd = { .fd = -1 } };
+	struct launch l = {.conf = conf, .cl = cl, .rd = {.fd = -1}};
 	struct ebb_err err;
 	int code = RUN_EXIT_FAILED;
 

@@ -29,8 +29,8 @@ static void usage(FILE *to)
 	      "\n"
 	      "  --name NAME       what the guest is called (else QEMU's -name, or pid-N)\n"
 	      "  --limit SIZE      memory it may have: 512M, 1.5G, 50% (of -m) or none (default)\n"
-	      "  --socket PATH     of the daemon (default /run/ebb/ebb.sock); where none answers a\n"
-	      "                    private one is started for this guest\n"
+	      "  --socket PATH     of the daemon (default /run/ebb/ebb.sock); where none answers\n"
+	      "                    a private one is started for this guest\n"
 	      "  --state-dir DIR   of a private daemon\n"
 	      "  --swap-dir DIR    of a private daemon; on a disk\n"
 	      "  --dry-run         print the converted command line and exit\n"
@@ -44,16 +44,16 @@ static void usage(FILE *to)
 static int parse_options(int argc, char **argv, struct options *o)
 {
 	static const struct option long_options[] = {
-		{ "name", required_argument, NULL, 'n' },
-		{ "limit", required_argument, NULL, 'l' },
-		{ "socket", required_argument, NULL, OPT_SOCKET },
-		{ "state-dir", required_argument, NULL, OPT_STATE_DIR },
-		{ "swap-dir", required_argument, NULL, OPT_SWAP_DIR },
-		{ "dry-run", no_argument, NULL, OPT_DRY_RUN },
-		{ "verbose", no_argument, NULL, 'v' },
-		{ "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, OPT_VERSION },
-		{ NULL, 0, NULL, 0 },
+		{"name", required_argument, NULL, 'n'},
+		{"limit", required_argument, NULL, 'l'},
+		{"socket", required_argument, NULL, OPT_SOCKET},
+		{"state-dir", required_argument, NULL, OPT_STATE_DIR},
+		{"swap-dir", required_argument, NULL, OPT_SWAP_DIR},
+		{"dry-run", no_argument, NULL, OPT_DRY_RUN},
+		{"verbose", no_argument, NULL, 'v'},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, OPT_VERSION},
+		{NULL, 0, NULL, 0},
 	};
 	int opt;
 
@@ -108,25 +108,30 @@ static int resolve_limit(const char *text, uint64_t ram_bytes, uint64_t *ret, st
 	}
 	if (sscanf(text, "%lf%n", &percent, &len) == 1 && !strcmp(text + len, "%")) {
 		if (!(percent > 0 && percent <= 100))
-			return ebb_err_set(err, -EINVAL, "--limit %s is not between 0%% and 100%%", text);
+			return ebb_err_set(err, -EINVAL, "--limit %s is not between 0%% and 100%%",
+					   text);
 		if (!ram_bytes)
-			return ebb_err_set(err, -EINVAL,
-					   "--limit %s: the guest's RAM is not known; give -m, or the "
-					   "limit as a size", text);
+			return ebb_err_set(
+				err, -EINVAL,
+				"--limit %s: the guest's RAM is not known; give -m, or the "
+				"limit as a size",
+				text);
 		*ret = (uint64_t)((double)ram_bytes * percent / 100) & ~(EBB_PAGE_SIZE - 1);
 		return 0;
 	}
 	rc = units_parse_bytes(text, &bytes);
 	if (rc || !bytes || bytes > INT64_MAX)
 		return ebb_err_set(err, rc ? rc : -EINVAL,
-				   "--limit %s is not a size such as 512M, 1.5G, 50%% or none", text);
+				   "--limit %s is not a size such as 512M, 1.5G, 50%% or none",
+				   text);
 	*ret = bytes;
 	return 0;
 }
 
 /* A name ends up in file names and messages. */
-static const char name_characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-				      "_.-+@:";
+static const char name_characters[] =
+	"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	"_.-+@:";
 
 /** adapt_name() - QEMU lets -name be anything */
 static void adapt_name(char *name)
@@ -141,9 +146,11 @@ static int check_name(const char *name, struct ebb_err *err)
 {
 	if (!*name || strlen(name) > 63 || name[strspn(name, name_characters)] || *name == '.' ||
 	    *name == '-')
-		return ebb_err_set(err, -EINVAL,
-				   "the name '%.80s' is not of 1 to 63 letters, digits and _.-+@: (not "
-				   "first . or -); give another with --name", name);
+		return ebb_err_set(
+			err, -EINVAL,
+			"the name '%.80s' is not of 1 to 63 letters, digits and _.-+@: (not "
+			"first . or -); give another with --name",
+			name);
 	return 0;
 }
 
@@ -174,7 +181,7 @@ static int run(struct options *o, struct cmdline *cl)
 
 int main(int argc, char **argv)
 {
-	struct options o = { .launch = { .limit = UINT64_MAX } };
+	struct options o = {.launch = {.limit = UINT64_MAX}};
 	struct cmdline cl;
 	struct ebb_err err;
 	int code;

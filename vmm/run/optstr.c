@@ -117,7 +117,8 @@ static int parse_json(const char *text, struct optstr *o, struct ebb_err *err)
 	o->json = json_loads(quoted, JSON_REJECT_DUPLICATES, &why);
 	if (!o->json)
 		return ebb_err_set(err, -EINVAL, "is not valid JSON (%s)", why.text);
-	json_object_foreach(o->json, key, value) {
+	json_object_foreach(o->json, key, value)
+	{
 		char *v = scalar_text(value);
 
 		if (v)
@@ -128,7 +129,7 @@ static int parse_json(const char *text, struct optstr *o, struct ebb_err *err)
 
 int optstr_parse(const char *text, const char *implied, struct optstr *ret, struct ebb_err *err)
 {
-	struct optstr o = { .implied = implied };
+	struct optstr o = {.implied = implied};
 	int rc = 0;
 
 	if (*text == '{')
@@ -148,7 +149,7 @@ void optstr_free(struct optstr *o)
 	}
 	free(o->v);
 	json_decref(o->json);
-	*o = (struct optstr){ 0 };
+	*o = (struct optstr) {0};
 }
 
 const char *optstr_get(const struct optstr *o, const char *key)
@@ -161,7 +162,7 @@ const char *optstr_get(const struct optstr *o, const char *key)
 
 bool optstr_is_on(const struct optstr *o, const char *key)
 {
-	static const char *const off[] = { "off", "no", "n", "false" };
+	static const char *const off[] = {"off", "no", "n", "false"};
 	const char *value = optstr_get(o, key);
 
 	if (!value)

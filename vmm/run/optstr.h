@@ -16,8 +16,9 @@ struct optstr_pair {
 /**
  * struct optstr - a parsed argument
  *
- * @v holds every key with its value as text, in order, also those of a JSON object's top level ("on" and
- * "off" for true and false; members that are lists or objects are left out of @v and kept in @json).
+ * @v holds every key with its value as text, in order, also those of a JSON object's top level
+ * ("on" and "off" for true and false; members that are lists or objects are left out of @v and kept
+ * in @json).
  */
 struct optstr {
 	struct optstr_pair *v;

@@ -2,10 +2,10 @@
 /*
  * refuse.c - names of devices, back ends and settings that share, pin or encrypt guest RAM.
  *
- * Three reasons are behind nearly all of them. A second process that maps the RAM reads zeros where a
- * page is on disk. A device that does DMA through an IOMMU has all of the RAM pinned, so nothing can be
- * reclaimed, and what it writes does not show in any page table. Memory of a confidential guest is
- * ciphertext to the host and cannot be moved.
+ * Three reasons are behind nearly all of them. A second process that maps the RAM reads zeros where
+ * a page is on disk. A device that does DMA through an IOMMU has all of the RAM pinned, so nothing
+ * can be reclaimed, and what it writes does not show in any page table. Memory of a confidential
+ * guest is ciphertext to the host and cannot be moved.
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -29,74 +29,74 @@ struct refusal {
 };
 
 static const struct refusal refused_devices[] = {
-	{ "vfio-user*", WHY_SHARED, "use a device emulated by QEMU" },
-	{ "vfio-*", WHY_PINNED, "use a virtio device" },
-	{ "vhost-vdpa*", WHY_PINNED, "use a virtio device" },
-	{ "vhost-user-*", WHY_SHARED, "use the virtio device emulated by QEMU" },
-	{ "*-vhost-user", WHY_SHARED, "use the virtio device emulated by QEMU" },
-	{ "ivshmem-*", WHY_SHARED, "remove it" },
-	{ "x-pci-proxy-dev", WHY_SHARED, "use the device inside QEMU" },
-	{ "pvrdma", "maps guest RAM a second time", "use a virtio device" },
-	{ NULL, NULL, NULL },
+	{"vfio-user*", WHY_SHARED, "use a device emulated by QEMU"},
+	{"vfio-*", WHY_PINNED, "use a virtio device"},
+	{"vhost-vdpa*", WHY_PINNED, "use a virtio device"},
+	{"vhost-user-*", WHY_SHARED, "use the virtio device emulated by QEMU"},
+	{"*-vhost-user", WHY_SHARED, "use the virtio device emulated by QEMU"},
+	{"ivshmem-*", WHY_SHARED, "remove it"},
+	{"x-pci-proxy-dev", WHY_SHARED, "use the device inside QEMU"},
+	{"pvrdma", "maps guest RAM a second time", "use a virtio device"},
+	{NULL, NULL, NULL},
 };
 
 static const struct refusal refused_netdevs[] = {
-	{ "vhost-user", WHY_SHARED, "use tap, with vhost=on if speed matters" },
-	{ "vhost-vdpa", WHY_PINNED, "use tap, with vhost=on if speed matters" },
-	{ NULL, NULL, NULL },
+	{"vhost-user", WHY_SHARED, "use tap, with vhost=on if speed matters"},
+	{"vhost-vdpa", WHY_PINNED, "use tap, with vhost=on if speed matters"},
+	{NULL, NULL, NULL},
 };
 
 static const struct refusal refused_objects[] = {
-	{ "sev-*guest", WHY_SECRET, "start this guest without ebb-run" },
-	{ "tdx-guest", WHY_SECRET, "start this guest without ebb-run" },
-	{ "pef-guest", WHY_SECRET, "start this guest without ebb-run" },
-	{ "s390-pv-guest", WHY_SECRET, "start this guest without ebb-run" },
-	{ "arm-rme-guest", WHY_SECRET, "start this guest without ebb-run" },
-	{ "rme-guest", WHY_SECRET, "start this guest without ebb-run" },
-	{ "memory-backend-epc", WHY_SECRET, "remove the SGX enclave memory" },
-	{ "x-remote-object", WHY_SHARED, "remove it" },
-	{ "x-vfio-user-server", WHY_SHARED, "remove it" },
-	{ NULL, NULL, NULL },
+	{"sev-*guest", WHY_SECRET, "start this guest without ebb-run"},
+	{"tdx-guest", WHY_SECRET, "start this guest without ebb-run"},
+	{"pef-guest", WHY_SECRET, "start this guest without ebb-run"},
+	{"s390-pv-guest", WHY_SECRET, "start this guest without ebb-run"},
+	{"arm-rme-guest", WHY_SECRET, "start this guest without ebb-run"},
+	{"rme-guest", WHY_SECRET, "start this guest without ebb-run"},
+	{"memory-backend-epc", WHY_SECRET, "remove the SGX enclave memory"},
+	{"x-remote-object", WHY_SHARED, "remove it"},
+	{"x-vfio-user-server", WHY_SHARED, "remove it"},
+	{NULL, NULL, NULL},
 };
 
 static const struct refusal refused_drivers[] = {
-	{ "nvme", WHY_PINNED, "use the host's nvme driver and host_device" },
-	{ "nvme://*", WHY_PINNED, "use the host's nvme driver and host_device" },
-	{ "nvme-io_uring", WHY_PINNED, "use host_device" },
-	{ "virtio-blk-vfio-pci", WHY_PINNED, "use host_device" },
-	{ "virtio-blk-vhost-vdpa", WHY_PINNED, "use host_device" },
-	{ "virtio-blk-vhost-user", WHY_SHARED, "use a file or host_device" },
-	{ NULL, NULL, NULL },
+	{"nvme", WHY_PINNED, "use the host's nvme driver and host_device"},
+	{"nvme://*", WHY_PINNED, "use the host's nvme driver and host_device"},
+	{"nvme-io_uring", WHY_PINNED, "use host_device"},
+	{"virtio-blk-vfio-pci", WHY_PINNED, "use host_device"},
+	{"virtio-blk-vhost-vdpa", WHY_PINNED, "use host_device"},
+	{"virtio-blk-vhost-user", WHY_SHARED, "use a file or host_device"},
+	{NULL, NULL, NULL},
 };
 
 static const struct refusal refused_machines[] = {
-	{ "none", "has no RAM", "name a machine with RAM, such as q35" },
-	{ "x-remote", WHY_SHARED, "name an ordinary machine, such as q35" },
-	{ "xenpv", "leaves guest RAM to Xen", "use KVM or TCG" },
-	{ "xenfv*", "leaves guest RAM to Xen", "use KVM or TCG" },
-	{ NULL, NULL, NULL },
+	{"none", "has no RAM", "name a machine with RAM, such as q35"},
+	{"x-remote", WHY_SHARED, "name an ordinary machine, such as q35"},
+	{"xenpv", "leaves guest RAM to Xen", "use KVM or TCG"},
+	{"xenfv*", "leaves guest RAM to Xen", "use KVM or TCG"},
+	{NULL, NULL, NULL},
 };
 
 static const struct refusal refused_machine_keys[] = {
-	{ "confidential-guest-support", WHY_SECRET, "start this guest without ebb-run" },
-	{ "memory-encryption", WHY_SECRET, "start this guest without ebb-run" },
-	{ NULL, NULL, NULL },
+	{"confidential-guest-support", WHY_SECRET, "start this guest without ebb-run"},
+	{"memory-encryption", WHY_SECRET, "start this guest without ebb-run"},
+	{NULL, NULL, NULL},
 };
 
 /* Options refused whatever their argument; the sentence follows the name. */
 static const struct refusal refused_options[] = {
-	{ "mem-prealloc", "fills all of guest RAM at start, which is what ebb is there to avoid",
-	  "remove it" },
-	{ "incoming", "keeps ebb from attaching before the migration is complete",
-	  "start QEMU by itself with its RAM on a shared memfd, and attach it with ebbctl when the "
-	  "migration is done" },
-	{ "daemonize", "makes QEMU another process than the one ebb-run started",
-	  "remove it and put ebb-run itself in the background" },
-	{ "preconfig", "leaves the machine without RAM when ebb-run wants to attach",
-	  "remove it, or attach the running guest with ebbctl" },
-	{ "xen-attach", "leaves guest RAM to Xen", "use KVM or TCG" },
-	{ "xen-domid", "leaves guest RAM to Xen", "use KVM or TCG" },
-	{ NULL, NULL, NULL },
+	{"mem-prealloc", "fills all of guest RAM at start, which is what ebb is there to avoid",
+	 "remove it"},
+	{"incoming", "keeps ebb from attaching before the migration is complete",
+	 "start QEMU by itself with its RAM on a shared memfd, and attach it with ebbctl when the "
+	 "migration is done"},
+	{"daemonize", "makes QEMU another process than the one ebb-run started",
+	 "remove it and put ebb-run itself in the background"},
+	{"preconfig", "leaves the machine without RAM when ebb-run wants to attach",
+	 "remove it, or attach the running guest with ebbctl"},
+	{"xen-attach", "leaves guest RAM to Xen", "use KVM or TCG"},
+	{"xen-domid", "leaves guest RAM to Xen", "use KVM or TCG"},
+	{NULL, NULL, NULL},
 };
 
 static int refuse_listed(const struct refusal *r, const char *option, const char *name,
@@ -141,7 +141,8 @@ static int refuse_nested(const char *option, const json_t *value, struct ebb_err
 	json_t *member;
 	int rc;
 
-	json_object_foreach((json_t *)value, key, member) {
+	json_object_foreach((json_t *)value, key, member)
+	{
 		rc = refuse_nested(option, member, err);
 		if (!rc && !strcmp(key, "driver"))
 			rc = refuse_listed(refused_drivers, option, json_string_value(member), err);
@@ -195,16 +196,17 @@ struct config_line {
 static int refuse_config_key(const struct config_line *at, const char *key, const char *value,
 			     struct ebb_err *err)
 {
-	static const char *const groups[] = { "memory", "object", "numa", "overcommit", "realtime" };
+	static const char *const groups[] = {"memory", "object", "numa", "overcommit", "realtime"};
 	struct ebb_err why;
 	int rc = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(groups); i++)
 		if (!strcmp(at->group, groups[i]))
-			return ebb_err_set(err, -ENOTSUP,
-					   "%s:%u: the section [%s] is about guest RAM and cannot be "
-					   "converted there; give it on the command line instead",
-					   at->path, at->nr, at->group);
+			return ebb_err_set(
+				err, -ENOTSUP,
+				"%s:%u: the section [%s] is about guest RAM and cannot be "
+				"converted there; give it on the command line instead",
+				at->path, at->nr, at->group);
 	if (!strcmp(at->group, "machine") && !strncmp(key, "memory", 6))
 		return ebb_err_set(err, -ENOTSUP,
 				   "%s:%u: %s of [machine] is about guest RAM and cannot be "
@@ -241,7 +243,7 @@ static int refuse_config_line(struct config_line *at, const char *line, struct e
 
 int refuse_config(const char *path, bool optional, struct ebb_err *err)
 {
-	struct config_line at = { .path = path };
+	struct config_line at = {.path = path};
 	char *line = NULL;
 	size_t size = 0;
 	int rc = 0;
@@ -251,9 +253,11 @@ int refuse_config(const char *path, bool optional, struct ebb_err *err)
 	if (!f) {
 		if (optional && errno == ENOENT)
 			return 0;
-		return ebb_err_set(err, -ENOTSUP,
-				   "-readconfig %s cannot be read (%s), so it may hide options about "
-				   "guest RAM", path, strerror(errno));
+		return ebb_err_set(
+			err, -ENOTSUP,
+			"-readconfig %s cannot be read (%s), so it may hide options about "
+			"guest RAM",
+			path, strerror(errno));
 	}
 	while (!rc && getline(&line, &size, f) > 0) {
 		at.nr++;

@@ -2,8 +2,8 @@
 /*
  * refuse.h - what ebb cannot run beside, recognised by its name on QEMU's command line.
  *
- * The daemon's own checks at attach are what keeps a guest safe; these come earlier and can name the very
- * option. Each returns 0, or -ENOTSUP with a sentence.
+ * The daemon's own checks at attach are what keeps a guest safe; these come earlier and can name
+ * the very option. Each returns 0, or -ENOTSUP with a sentence.
  */
 #ifndef RUN_REFUSE_H
 #define RUN_REFUSE_H

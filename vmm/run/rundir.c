@@ -2,8 +2,9 @@
 /*
  * rundir.c - makes, locks, sweeps and removes the private directories of runs.
  *
- * A run holds a lock on its directory. A directory whose lock is free belonged to an ebb-run that is gone;
- * its QEMU may live on, so the directory is removed only when nobody answers on its sockets either.
+ * A run holds a lock on its directory. A directory whose lock is free belonged to an ebb-run that
+ * is gone; its QEMU may live on, so the directory is removed only when nobody answers on its
+ * sockets either.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -24,7 +25,7 @@
 /* The longest socket in the directory must fit in sun_path. */
 #define RUNDIR_MAX_PATH (sizeof(((struct sockaddr_un *)0)->sun_path) - sizeof("/ebbd/ebb.sock"))
 
-/** make_dirs() - mkdir -p; the last one is 0700, and must be a directory of ours nobody else can enter */
+/** make_dirs() - mkdir -p; the last one must be ours, and nobody else may enter it */
 static int make_dirs(const char *path, struct ebb_err *err)
 {
 	_cleanup_free_ char *copy = run_strdup(path);
@@ -43,9 +44,9 @@ static int make_dirs(const char *path, struct ebb_err *err)
 	if (lstat(path, &st))
 		return ebb_err_set(err, -errno, "cannot look at %s: %s", path, strerror(errno));
 	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 077)
-		return ebb_err_set(err, -EPERM,
-				   "%s is not a directory only you can enter (mode 0700); remove it",
-				   path);
+		return ebb_err_set(
+			err, -EPERM,
+			"%s is not a directory only you can enter (mode 0700); remove it", path);
 	return 0;
 }
 
@@ -99,7 +100,7 @@ static void remove_tree(int parent, const char *name, int depth)
 
 static bool somebody_answers(const char *dir, const char *socket_name)
 {
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	int fd, rc;
 
 	if (snprintf(addr.sun_path, sizeof(addr.sun_path), "%s/%s", dir, socket_name) >=
@@ -154,7 +155,7 @@ static void sweep(const char *base)
 	closedir(dir);
 }
 
-/** make_locked() - a new directory of a random name; another run's sweep may win it, then try again */
+/** make_locked() - a new directory; another run's sweep may get its lock first, then try again */
 static int make_locked(struct rundir *rd, const char *base, struct ebb_err *err)
 {
 	for (int tries = 0; tries < 10; tries++) {
@@ -184,13 +185,14 @@ static int make_locked(struct rundir *rd, const char *base, struct ebb_err *err)
 int rundir_open(struct rundir *ret, struct ebb_err *err)
 {
 	_cleanup_free_ char *base = base_path();
-	struct rundir rd = { .fd = -1 };
+	struct rundir rd = {.fd = -1};
 	int rc;
 
 	if (strlen(base) + sizeof("/" RUNDIR_TEMPLATE) > RUNDIR_MAX_PATH)
 		return ebb_err_set(err, -ENAMETOOLONG,
 				   "%s is too long for the sockets in it; set XDG_RUNTIME_DIR to a "
-				   "shorter path", base);
+				   "shorter path",
+				   base);
 	rc = make_dirs(base, err);
 	if (rc)
 		return rc;
@@ -229,5 +231,5 @@ void rundir_close(struct rundir *rd)
 	cleanup_close(&rd->fd);
 	free(rd->path);
 	free(rd->swap);
-	*rd = (struct rundir){ .fd = -1 };
+	*rd = (struct rundir) {.fd = -1};
 }

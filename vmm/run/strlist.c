@@ -64,7 +64,7 @@ void strlist_free(struct strlist *l)
 	for (size_t i = 0; i < l->nr; i++)
 		free(l->v[i]);
 	free(l->v);
-	*l = (struct strlist){ 0 };
+	*l = (struct strlist) {0};
 }
 
 static bool is_plain(const char *word)
@@ -75,7 +75,7 @@ static bool is_plain(const char *word)
 	return *word && word[strspn(word, plain)] == '\0';
 }
 
-/** put_quoted() - @word in single quotes; a single quote closes them, stands escaped, opens them again */
+/** put_quoted() - in single quotes; a quote inside closes them, stands escaped, opens them again */
 static void put_quoted(FILE *f, const char *word)
 {
 	if (is_plain(word)) {

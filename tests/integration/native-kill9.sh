@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# native-kill9.sh - ebbd is killed at random moments under load and started again: nothing is lost.
+#
+# Three times: random eviction; generations with the zap sampler, so that kills hit zaps in flight; and kills in the
+# first milliseconds of an attach, when ebbd's hands are in the process.
+# run-tests: timeout=240
+set -eu
+# shellcheck source=tests/integration/native-lib.sh
+. "$(dirname "$0")/native-lib.sh"
+
+KILLS=${EBB_KILLS:-10} # of each of the first two kinds
+ATTACHES=${EBB_ATTACHES:-30}
+
+# took_over - ms of the slowest take-over in the log
+took_over() {
+	sed -n 's/.*took over pid [0-9]* in \([0-9]*\) us.*/\1/p' "$RUN_DIR/ebbd.log" | sort -n | tail -n 1
+}
+
+# zap_waits - a zap of the sampler runs in the stand-in and waits until its REMOVE is read
+zap_waits() {
+	local task stack
+
+	for task in "/proc/$SP/task/"*/stack; do
+		mapfile -t stack 2>/dev/null <"$task" || continue
+		[[ ${stack[*]} != *userfaultfd_event_wait* ]] || return 0
+	done
+	return 1
+}
+
+# moment - when to kill: at random, or as soon as a zap is seen in flight
+moment() {
+	local tries
+
+	random_ms 100 1200
+	[ "$aim" = zap ] || return 0
+	for ((tries = 0; tries < 3000; tries++)); do
+		! zap_waits || return 0
+	done
+}
+
+# under_load WHAT AIM STANDIN-ARGS -- EBBD-ARGS
+under_load() {
+	local what=$1 aim=$2 args=() k before zaps=0
+
+	shift 2
+	while [ "$1" != -- ]; do args+=("$1") && shift; done
+	shift
+	: >"$RUN_DIR/ebbd.log"
+	nat_ebbd "$@"
+	standin_start --discard 1 --dio 2 "$SWAP_DIR/dio" "${args[@]}"
+	attach --limit 48M
+	for ((k = 1; k <= KILLS; k++)); do
+		moment
+		kill9
+		! zap_waits || zaps=$((zaps + 1))
+		nat_ebbd "$@"
+		[ "$(state_of)" = managed ] || it_fail "$what: after kill $k the guest is not managed"
+	done
+	before=$(stat_of evictions)
+	more() { [ "$(stat_of evictions)" -gt "$before" ]; }
+	soon 10 more || it_fail "$what: nothing is evicted after the last take-over"
+	[ "$(grep -c 'took over' "$RUN_DIR/ebbd.log")" = "$KILLS" ] || it_fail "$what: not $KILLS take-overs"
+	sin stats
+	standin_end
+	report+="$what: $KILLS kills, $(line_number ops "$RESULT") accesses, longest wait since the start"
+	report+=" $(($(line_number maxwait_us "$ANSWER") / 1000)) ms, slowest take-over $(($(took_over) / 1000)) ms; "
+	[ "$zaps" = 0 ] || report+="$zaps kills with a zap in flight; "
+	end_process "$EBBD_PID" 10
+	EBBD_PID=
+	[ "$aim" != zap ] || [ "$zaps" -gt 0 ] || it_fail "no kill hit a zap in flight"
+}
+
+# Killed while attaching: the process lives on, the next daemon leaves it as it was or manages it.
+while_attaching() {
+	local k refused=0 managed=0 stuck=0 fds
+
+	: >"$RUN_DIR/ebbd.log"
+	standin_start 32 2 600
+	fds=$(own_fds)
+	for ((k = 1; k <= ATTACHES; k++)); do
+		nat_ebbd --debug-evict "random:$SEED"
+		ctl attach "$SP" --name a --limit 24M >/dev/null 2>&1 &
+		random_ms 0 20
+		kill9
+		wait $! 2>/dev/null || true
+		alive "$SP" || it_fail "the stand-in died when ebbd was killed in attach $k"
+		nat_ebbd --debug-evict "random:$SEED"
+		sin stats || it_fail "the stand-in does not answer after kill $k"
+		if [ "$(state_of)" = managed ]; then
+			managed=$((managed + 1))
+			ctl detach a >/dev/null || it_fail "detach after kill $k"
+		elif ! ctl attach "$SP" --name a >/dev/null 2>"$RUN_DIR/ctl.log"; then
+			refused=$((refused + 1))
+			[ "$refused" -gt 1 ] || echo "after kill $k: $(cat "$RUN_DIR/ctl.log")"
+		else
+			ctl detach a >/dev/null || it_fail "detach after kill $k"
+		fi
+		if [ "$(own_fds)" != "$fds" ]; then
+			stuck=$((stuck + 1))
+			own_fds | diff - <(echo "$fds") >"$RUN_DIR/fds.log" || true
+			fds=$(own_fds)
+		fi
+		end_process "$EBBD_PID" 10
+		EBBD_PID=
+	done
+	standin_end
+	report+="$ATTACHES kills while attaching: $managed were managed already"
+	[ "$refused" = 0 ] || it_fail "after $refused of $ATTACHES kills the process could not be attached again"
+	[ "$stuck" = 0 ] || it_fail "$stuck of $ATTACHES kills left descriptors behind in the process"
+}
+
+nat_begin
+report=
+[ "${EBB_ONLY:-}" ] || under_load "random" any 128 8 600 -- --debug-evict "random:$SEED"
+[ "${EBB_ONLY:-}" ] || under_load "zap sampler" zap 256 8 600 40 25 --
+while_attaching
+it_pass "$report; 0 mismatches"
