@@ -106,37 +106,25 @@ static void remember_fault(struct fault *f, uint64_t hva, uint64_t flags, uint64
 	guest_count(flags & UFFD_PAGEFAULT_FLAG_WP ? &g->c.wp_faults : &g->c.faults, 1);
 }
 
-/* Pages of [from, to) of @r that are believed resident but are holes: discarded. */
+/*
+ * Pages of [from, to) that are believed resident but are holes were discarded. The word is loaded before the
+ * hole is looked for: the other way round a drain could fill the page in between.
+ */
 static void settle_run(struct guest *g, const struct region *r, uint32_t from, uint32_t to)
 {
-	uint64_t end = region_offset(r, to);
+	for (uint32_t idx = from; idx < to; idx++) {
+		uint32_t word = page_table_load(&g->pt, idx);
 
-	for (uint64_t off = region_offset(r, from); off < end;) {
-		off_t data = lseek(r->memfd, (off_t)off, SEEK_DATA);
-		uint64_t hole_end = data < 0 ? end : MIN((uint64_t)data, end);
-
-		for (; off < hole_end; off += EBB_PAGE_SIZE) {
-			uint32_t idx = r->first + (uint32_t)((off - r->file_off) >> EBB_PAGE_SHIFT);
-			uint32_t word = page_table_load(&g->pt, idx);
-
-			if (page_word_state(word) != PAGE_RESIDENT ||
-			    !page_try_discard(&g->pt, idx, word))
-				continue;
-			store_release(&g->store, page_word_arg(word));
-			guest_uncharge(g, 1);
-			guest_count(&g->c.discarded, 1);
-		}
-		if (off < end) { /* skip the data */
-			off_t hole = lseek(r->memfd, (off_t)off, SEEK_HOLE);
-
-			off = hole < 0 ? end : (uint64_t)hole;
-		}
+		if (page_word_state(word) != PAGE_RESIDENT || region_holds(r, idx) ||
+		    !page_try_discard(&g->pt, idx, word))
+			continue;
+		store_release(&g->store, page_word_arg(word));
+		guest_uncharge(g, 1);
+		guest_count(&g->c.discarded, 1);
+		pthread_mutex_lock(&g->lru_lock);
+		reclaim_note_gone(g->lru, idx, 1);
+		pthread_mutex_unlock(&g->lru_lock);
 	}
-	pthread_mutex_lock(&g->lru_lock);
-	for (uint32_t idx = from; idx < to; idx++)
-		if (page_word_state(page_table_load(&g->pt, idx)) == PAGE_ABSENT)
-			reclaim_note_gone(g->lru, idx, 1);
-	pthread_mutex_unlock(&g->lru_lock);
 }
 
 static void apply_remove_region(struct guest *g, const struct region *r, uint32_t from, uint32_t to)

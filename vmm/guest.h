@@ -107,6 +107,7 @@ struct guest {
 
 	pthread_mutex_t zap_lock;
 	struct own_zaps zaps;
+	bool distrust_removes; /* after a take-over without a ring: see guest_takeover.c */
 	pthread_mutex_t ring_lock;
 
 	struct pinguard *guard;
@@ -117,6 +118,7 @@ struct guest {
 	struct pin_mappers mappers[REGION_MAX]; /* by region: see watch.h */
 	_Atomic bool suspect;			/* more references than that: eviction pauses */
 	uint64_t foreign_since;
+	uint64_t check_flags_at;
 	int pagemap_fd;
 	bool has_pagemap_scan;
 	int fault_kick;	  /* eventfd: the fault thread should look around */

@@ -17,6 +17,9 @@
  *   8. un-WP everything   with an unread REMOVE this fails (EAGAIN): drain, then again
  *   9. WAKE everything    messages the dead daemon had read are raised anew
  *
+ * Without a ring (4) the dead daemon's madvise ran in the VMM's main thread and may run still; no REMOVE is
+ * trusted until an injected call of ours has returned from that thread (sampler_zap.c).
+ *
  * Until 9 the guest's threads that need a page wait; all others run. The write protection of a page is
  * lifted (8) only after its word says RESIDENT, so a touched page is never taken for evictable.
  */
@@ -67,13 +70,6 @@ static int wait_ring_idle(struct guest *g, struct ebb_err *err)
 	return ebb_err_set(err, -ETIMEDOUT, "%s: the ring in the VMM does not come to rest", g->name);
 }
 
-static bool is_present(const struct region *r, uint32_t idx)
-{
-	off_t off = (off_t)region_offset(r, idx);
-
-	return lseek(r->memfd, off, SEEK_DATA) == off;
-}
-
 static int settle_page(struct guest *g, const struct region *r, uint32_t idx)
 {
 	uint32_t word = page_table_load(&g->pt, idx);
@@ -84,7 +80,7 @@ static int settle_page(struct guest *g, const struct region *r, uint32_t idx)
 		      (off_t)region_offset(r, idx), EBB_PAGE_SIZE))
 		return -errno;
 	if (page_word_state(word) == PAGE_FILLING)
-		present = is_present(r, idx);
+		present = region_holds(r, idx);
 	word = page_take_over(word, present);
 	page_table_store_take_over(&g->pt, idx, word);
 	if (page_word_is_counted(word)) {
@@ -222,6 +218,8 @@ static int resume(struct guest *g, const struct guest_conf *conf, struct ebb_err
 		return rc;
 	g->rem.stopped_ns = h->stopped_ns;
 	atomic_store(&g->suspect, true); /* nobody watched meanwhile: look before the first batch */
+	if (g->rem.ring_fd < 0)
+		g->distrust_removes = guest_zap_begin(g, 0, UINT64_MAX);
 	guest_set_limit(g, atomic_load(&h->limit));
 	rc = fault_start(g, err);
 	if (rc)

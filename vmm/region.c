@@ -5,6 +5,7 @@
  * A guest has a handful of regions, so a linear look beats anything clever; what matters is that a
  * fault's address outside every region is noticed (NULL) and never rounded into one.
  */
+#include <unistd.h>
 #include "region.h"
 
 const struct region *region_find_hva(const struct region_table *t, uint64_t hva)
@@ -27,4 +28,12 @@ const struct region *region_find_index(const struct region_table *t, uint32_t id
 			return r;
 	}
 	return NULL;
+}
+
+/* The memfd's file offset moves, here and in the VMM, whose descriptor it is too: neither reads by it. */
+bool region_holds(const struct region *r, uint32_t idx)
+{
+	off_t off = (off_t)region_offset(r, idx);
+
+	return lseek(r->memfd, off, SEEK_DATA) == off;
 }

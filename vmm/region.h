@@ -58,4 +58,7 @@ static inline uint32_t region_index(const struct region *r, uint64_t hva)
 	return r->first + (uint32_t)((hva - r->hva) >> EBB_PAGE_SHIFT);
 }
 
+/** region_holds() - does the memfd hold page @idx? Allocates nothing; any thread */
+bool region_holds(const struct region *r, uint32_t idx);
+
 #endif

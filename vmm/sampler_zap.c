@@ -99,6 +99,11 @@ static int zap(struct guest *g, const struct region *r, uint32_t first, uint32_t
 	/* Timed out: the zap is still on its way, so the range stays in the list for good. */
 	if (rc != -ETIMEDOUT)
 		guest_zap_end(g, start, end);
+	/* The VMM's main thread has come back, so a dead daemon's zap that it ran is over as well. */
+	if (!rc && g->distrust_removes) {
+		guest_zap_end(g, 0, UINT64_MAX);
+		g->distrust_removes = false;
+	}
 	return rc;
 }
 

@@ -15,6 +15,9 @@
 /* A fork in the VMM (a helper script) holds the memfd for a moment, until it execs. */
 #define FOREIGN_NS 500000000ull
 
+/* How often to look whether the memory is still registered: the kernel walks all page tables for it. */
+#define REGISTERED_NS 60000000000ull
+
 void watch_baseline(struct guest *g)
 {
 	for (unsigned int i = 0; i < g->regions.nr; i++) {
@@ -83,10 +86,24 @@ static void split_folio(struct guest *g)
 	guest_kick(g->evictor_kick);
 }
 
+/* A VMM that maps its RAM anew (mremap, MAP_FIXED after a memory error) takes it out of our sight. */
+static void check_registered(struct guest *g)
+{
+	uint64_t now = guest_now_ns();
+	struct ebb_err why;
+
+	if (now < g->check_flags_at)
+		return;
+	if (g->check_flags_at && proc_check_vmflags(g->id.pid, &g->regions, &why) == -EINVAL)
+		guest_fail(g, "%s", why.msg);
+	g->check_flags_at = now + REGISTERED_NS;
+}
+
 bool watch_guest(struct guest *g, struct ebb_err *why)
 {
 	if (atomic_load(&g->phase) != GUEST_MANAGED)
 		return true;
 	split_folio(g);
+	check_registered(g);
 	return check_mappers(g, why);
 }

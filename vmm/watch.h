@@ -14,6 +14,9 @@
  *                 new baseline, eviction goes on. Somebody, for half a second: the guest is unfit and
  *                 is let go, all its pages brought back, with an event that names the process.
  *   COPY          EEXIST over an evicted page: too late for both; the VM is stopped, the slot kept.
+ *
+ * Once a minute the VmFlags are read again: memory the VMM has mapped anew is not registered any more, and
+ * its evicted pages would read as zeros. That too stops the VM.
  */
 #ifndef VMM_WATCH_H
 #define VMM_WATCH_H

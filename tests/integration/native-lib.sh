@@ -23,6 +23,7 @@ nat_begin() {
 	trap nat_end EXIT
 	trap 'exit 130' INT TERM
 	run_begin
+	mkfifo "$RUN_DIR/never" "$RUN_DIR/sin" "$RUN_DIR/sout"
 	RANDOM=$SEED
 	echo "seed: $SEED (EBB_SEED=$SEED repeats the test's own random choices)"
 }
@@ -40,25 +41,43 @@ nat_end() {
 		cp "$RUN_DIR"/*.log "$EBB_KEEP_LOGS/$IT_NAME/" 2>/dev/null || true
 	fi
 	if declare -F nat_cleanup >/dev/null; then nat_cleanup; fi
-	[ -z "$EBBD_PID" ] || alive "$EBBD_PID" || EBBD_PID=
+	[ -z "$EBBD_PID" ] || kill -KILL "$EBBD_PID" 2>/dev/null || true
+	[ -z "$EBBD_PID" ] || wait "$EBBD_PID" 2>/dev/null || true
+	EBBD_PID=
 	run_end
 	exit "$rc"
 }
 
-# nat_ebbd [ARGUMENTS...] - the daemon, for any process
+# nat_ebbd [ARGUMENTS...] - the daemon, for any process; waits until it listens
 nat_ebbd() {
-	ebbd_start --debug-any-process -v "$@" || it_fail "no daemon"
+	"$EBB_OUT/ebbd" --debug-any-process -v --socket "$SOCKET" --state-dir "$RUN_DIR/state" --swap-dir "$SWAP_DIR" \
+		"$@" </dev/null >>"$RUN_DIR/ebbd.log" 2>&1 &
+	EBBD_PID=$!
+	nat_settled() { ctl list >/dev/null 2>&1 || gone "$EBBD_PID"; }
+	soon 15 nat_settled && alive "$EBBD_PID" || it_fail "no daemon"
+}
+
+# nat_ebbd_end - SIGTERM, and it must end by itself
+nat_ebbd_end() {
+	local rc=0
+
+	kill -TERM "$EBBD_PID"
+	soon 30 gone "$EBBD_PID" || it_fail "ebbd does not end"
+	wait "$EBBD_PID" || rc=$?
+	EBBD_PID=
+	[ "$rc" = 0 ] || it_fail "ebbd: exit $rc"
 }
 
 # standin_start [ARGUMENTS...] - sets SP; waits until its memory is written
 standin_start() {
-	[ -p "$RUN_DIR/sin" ] || mkfifo "$RUN_DIR/sin" "$RUN_DIR/sout"
 	[ -n "$SIN" ] || { exec {SIN}<>"$RUN_DIR/sin" {SOUT}<>"$RUN_DIR/sout"; }
 	"$STANDIN" "$@" <&"$SIN" 3>&"$SOUT" {SIN}>&- {SOUT}>&- >"$RUN_DIR/standin.log" 2>&1 &
 	SP=$!
 	standin_settled() { grep -q ^READY "$RUN_DIR/standin.log" || gone "$SP"; }
 	wait_until 60 standin_settled || true
-	grep -q ^READY "$RUN_DIR/standin.log" || it_fail "the stand-in did not start"
+	grep -q ^READY "$RUN_DIR/standin.log" && return 0
+	wait "$SP" || it_fail "the stand-in did not start: exit $?, SP $SP"
+	it_fail "the stand-in ended at once"
 }
 
 # sin COMMAND... - the stand-in obeys; 1 when it answers ERR. It answers within 60 s or the test has failed
@@ -112,14 +131,14 @@ state_of() {
 	ctl --json show a 2>/dev/null | sed -n 's/.*"state": *"\([a-z]*\)".*/\1/p' | head -n 1
 }
 
-# soon SECONDS COMMAND... - the same as wait_until, but looks every 20 ms
+# soon SECONDS COMMAND... - the same as wait_until, but looks every 10 ms
 soon() {
 	local end=$((SECONDS + $1))
 
 	shift
 	until "$@"; do
 		[ "$SECONDS" -lt "$end" ] || return 1
-		sleep 0.02
+		read -r -t 0.01 <>"$RUN_DIR/never" || true # sleeps, and is quick to start
 	done
 }
 

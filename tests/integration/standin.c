@@ -23,7 +23,7 @@ static struct {
 	enum discard discard;
 	uint64_t keep;
 	const char *file, *dio;
-	bool empty, private, inherit, huge, alias, lock, uffd;
+	bool wait, empty, private, inherit, huge, alias, lock, uffd;
 } opt = {.write_pct = 30};
 
 static unsigned int nr_threads;
@@ -38,7 +38,7 @@ static void usage(void)
 	      "  --discard PCT     as a balloon does: a hole, then madvise; --discard-plain: only madvise;\n"
 	      "                    --discard-harmless: only madvise, of memory that is all resident\n"
 	      "  --dio PCT FILE    direct I/O of single pages to FILE and back\n"
-	      "  --empty           start with nothing written\n"
+	      "  --empty           start with nothing written; --wait: threads begin at the command go\n"
 	      "  --huge            ask for large pages; --file PATH: memory on a (tmpfs) file\n"
 	      "  --private --inherit --alias --lock --uffd: what ebbd refuses\n", stderr);
 	exit(2);
@@ -100,6 +100,8 @@ static void *toucher(void *arg)
 {
 	uint64_t id = (uintptr_t)arg, share = nr_touched / nr_threads, seed = mix(id + 17);
 
+	while (!atomic_load(&lab_go) && !atomic_load(&stop))
+		usleep(1000);
 	while (!atomic_load(&stop)) {
 		uint64_t begun, took, old, page;
 
@@ -180,6 +182,7 @@ static void parse_options(int argc, char **argv)
 		{"discard-plain", required_argument, NULL, 'p'},
 		{"discard-harmless", required_argument, NULL, 'r'},
 		{"dio", required_argument, NULL, 'o'},	  {"empty", no_argument, NULL, 'e'},
+		{"wait", no_argument, NULL, 'w'},
 		{"huge", no_argument, NULL, 'h'},	  {"file", required_argument, NULL, 'f'},
 		{"private", no_argument, NULL, 'P'},	  {"inherit", no_argument, NULL, 'I'},
 		{"alias", no_argument, NULL, 'A'},	  {"lock", no_argument, NULL, 'L'},
@@ -196,6 +199,7 @@ static void parse_options(int argc, char **argv)
 		case 'o': opt.dio_pct = atoi(optarg); opt.dio = argv[optind++]; break;
 		case 'f': opt.file = optarg; break;
 		case 'e': opt.empty = true; break;
+		case 'w': opt.wait = true; break;
 		case 'h': opt.huge = true; break;
 		case 'P': opt.private = true; break;
 		case 'I': opt.inherit = true; break;
@@ -251,6 +255,7 @@ int main(int argc, char **argv)
 		usage();
 	nr_touched = nr_pages - opt.keep;
 	lab_stats = stats;
+	atomic_store(&lab_go, !opt.wait);
 	sigaction(SIGTERM, &term, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGCHLD, SIG_IGN);

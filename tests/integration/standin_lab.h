@@ -18,6 +18,7 @@
  *   fork MS                a child that sleeps
  *   at PAGE                OK PAGE HVA: its number in the memfd, its address
  *   stats                  OK ops=N mismatches=N maxwait_us=N; starts maxwait_us anew
+ *   go                     the threads begin, where --wait kept them from it
  *   exit                   at once, without a last check
  */
 #ifndef TESTS_STANDIN_LAB_H
@@ -40,6 +41,7 @@ static struct {
 
 static int held[2] = {-1, -1};
 static char *(*lab_stats)(void);
+static atomic_bool lab_go;
 
 static inline __attribute__((format(printf, 1, 2))) void reply(const char *fmt, ...)
 {
@@ -228,6 +230,8 @@ static inline bool lab_obey_plain(const char *name)
 		reply_rc(lab_protect(PROT_READ | PROT_WRITE));
 	else if (!strcmp(name, "stats"))
 		reply("OK %s\n", lab_stats());
+	else if (!strcmp(name, "go"))
+		atomic_store(&lab_go, true), reply_rc(0);
 	else if (!strcmp(name, "exit"))
 		_exit(0);
 	else

@@ -359,7 +359,7 @@ static void owners(void **state)
 static FILE *open_document(const char **ret_name)
 {
 	static const char *const dirs[] = {"", "../", "../../", "../../../", "../../../../"};
-	static const char *const names[] = {"ARCHITECTURE.md", "ARCHITECTURE.protocol.md"};
+	static const char *const names[] = {"ARCHITECTURE.md"};
 	static char path[64];
 
 	/* tests run at the root of the source tree; by hand perhaps further down */
