@@ -422,8 +422,7 @@ static bool batch_add(struct batch *b, uint32_t first, uint32_t nr)
 static uint64_t lowest_run(uint64_t avail, uint32_t max, uint32_t *ret_first, uint32_t *ret_nr)
 {
 	uint32_t first = lowest_bit(avail);
-	uint64_t rest = ~(avail >> first);
-	uint32_t nr = rest ? lowest_bit(rest) : WORD_PAGES;
+	uint32_t nr = avail == ~0ULL ? WORD_PAGES : lowest_bit(~(avail >> first));
 
 	*ret_first = first;
 	*ret_nr = MIN(nr, max);

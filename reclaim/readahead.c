@@ -22,13 +22,13 @@
 #include <ebb/types.h>
 #include "readahead.h"
 
-/* The stream that @idx goes on with, or NULL. A stream never used (end 0) matches nothing. */
+/* The stream that @idx goes on with, or NULL. A stream never used has an empty window. */
 static struct readahead_stream *find_sequential(struct readahead *ra, uint32_t idx)
 {
 	for (uint32_t i = 0; i < READAHEAD_NR_STREAMS; i++) {
 		struct readahead_stream *s = &ra->streams[i];
 
-		if (s->end && idx >= s->end && idx - s->end < s->end - s->first)
+		if (idx >= s->end && idx - s->end < s->end - s->first)
 			return s;
 	}
 	return NULL;

@@ -26,6 +26,7 @@
 #define NR_BATCHES 4u
 #define PICK_RUNS  BATCH_PAGES
 #define PAUSE_NS   200000000ull /* after a store error */
+#define BUSY_NS	   1000000ull	/* after a batch of which nothing could be had */
 
 #define UD_KICK UINT64_MAX
 
@@ -37,24 +38,34 @@ struct evictor {
 	bool kick_armed;
 	uint32_t tag;
 	uint32_t in_batches; /* pages */
+	uint32_t due;	     /* pages still to go until the low watermark ... */
+	uint32_t due_limit;  /* ... of this limit */
 	uint32_t drop_hand;  /* where the search for kept copies to drop goes on */
 	uint64_t pause_until;
 	char *bounce;
 	struct batch batches[NR_BATCHES];
 };
 
+/*
+ * Pages to start evicting now. Once the guest is above the high watermark it is brought down to the low one,
+ * whatever comes in meanwhile is on top: @due remembers what is left of that.
+ */
 static uint32_t excess(struct evictor *e)
 {
 	struct guest *g = e->g;
-	uint32_t resident = atomic_load(&g->resident), due;
+	uint32_t resident = atomic_load(&g->resident), limit = atomic_load(&g->limit), now;
 
+	if (limit != e->due_limit)
+		e->due = 0;
+	e->due_limit = limit;
 	if (atomic_load(&g->phase) != GUEST_MANAGED || atomic_load(&e->stop) ||
 	    atomic_load(&g->suspect))
 		return 0;
 	pthread_mutex_lock(&g->lru_lock);
-	due = reclaim_excess(g->lru, resident);
+	now = reclaim_excess(g->lru, resident > e->in_batches ? resident - e->in_batches : 0);
 	pthread_mutex_unlock(&g->lru_lock);
-	return due > e->in_batches ? due - e->in_batches : 0;
+	e->due = MAX(e->due, now);
+	return e->due;
 }
 
 /* A full store: give up kept copies, which only save writes. Bounded; goes on where it stopped. */
@@ -106,6 +117,14 @@ static void finish(struct evictor *e, unsigned int id)
 	e->in_batches -= pages;
 }
 
+static bool all_lost(const struct batch *b)
+{
+	for (unsigned int i = 0; i < b->nr; i++)
+		if (b->p[i].fate != BATCH_LOST)
+			return false;
+	return true;
+}
+
 /* Faults wait, or soon will: half of the room between the high watermark and the limit is gone. */
 static bool is_urgent(const struct guest *g)
 {
@@ -135,6 +154,9 @@ static bool start_batch(struct evictor *e, unsigned int id, uint32_t want)
 	batch_prepare(g, b, e->tag++, runs, nr);
 	b->running = true;
 	e->in_batches += b->nr;
+	e->due -= MIN(e->due, b->nr);
+	if (all_lost(b)) /* pinned or busy, all of them: give whoever holds them a moment */
+		e->pause_until = guest_now_ns() + BUSY_NS;
 	if (store_nr_used(&g->store) + 4 * BATCH_PAGES > g->store.nr_slots)
 		drop_kept_copies(e, 4 * BATCH_PAGES);
 	if (batch_assign_slots(g, b)) {

@@ -32,7 +32,7 @@ nat_end() {
 	local rc=$? pid
 
 	trap - EXIT INT TERM
-	[ -z "$SP" ] || kill -KILL "$SP" 2>/dev/null || true
+	[ -z "$SP" ] || standin_kill
 	for pid in "${EXTRA_PIDS[@]}"; do
 		kill -KILL "$pid" 2>/dev/null || true
 	done
@@ -107,6 +107,13 @@ standin_end() {
 	RESULT=$(grep '^STANDIN' "$RUN_DIR/standin.log" || true)
 	[ "$rc" = 0 ] && [ "$(line_number mismatches "$RESULT")" = 0 ] || it_fail "the stand-in: exit $rc, $RESULT"
 	[ "$(line_number ops "$RESULT")" -ge 0 ] || it_fail "the stand-in: $RESULT"
+}
+
+# standin_kill - for one whose verdict does not matter
+standin_kill() {
+	kill -KILL "$SP" 2>/dev/null || true
+	wait "$SP" 2>/dev/null || true
+	SP=
 }
 
 attach() {

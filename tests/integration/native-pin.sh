@@ -23,8 +23,7 @@ begin() {
 
 end() {
 	if [ "$1" = lost ]; then
-		kill -KILL "$SP" && wait "$SP" 2>/dev/null || true
-		SP=
+		standin_kill
 	else
 		standin_end
 	fi

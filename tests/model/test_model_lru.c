@@ -505,7 +505,7 @@ static void run_sizes(enum reclaim_order order)
 	static const uint32_t sizes[] = {1, 2, 63, 64, 65, 127, 129, 500, 4096, 4103, 10007};
 
 	for (uint32_t i = 0; i < ARRAY_SIZE(sizes); i++)
-		run(sizes[i], order, 3000);
+		run(sizes[i], order, 2000);
 }
 
 static void test_generations(void **state)

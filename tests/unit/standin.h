@@ -146,6 +146,15 @@ struct qemu {
 	char monitor[64];
 };
 
+/* A failed assertion leaves a test without its end; and -runas undoes PR_SET_PDEATHSIG. */
+static pid_t qemu_running;
+
+static inline void qemu_kill_left_over(void)
+{
+	if (qemu_running > 0)
+		kill(qemu_running, SIGKILL);
+}
+
 static inline bool qemu_available(void)
 {
 	return !access("/usr/bin/qemu-system-x86_64", X_OK);
@@ -173,11 +182,16 @@ static inline bool qemu_start(struct qemu *q, const char *const args[])
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		dup2(null, 0);
+		dup2(null, 1); /* a QEMU left over must not hold the test's output open */
 		dup2(null, 2);
 		execv("/usr/bin/qemu-system-x86_64", (char *const *)(uintptr_t)argv);
 		_exit(127);
 	}
 	q->pidfd = sys_pidfd_open(q->pid);
+	qemu_kill_left_over();
+	if (!qemu_running)
+		atexit(qemu_kill_left_over);
+	qemu_running = q->pid;
 	for (int i = 0; i < 300; i++) {
 		if (!qmp_execute(q->monitor, "query-status", NULL, 5000, NULL, NULL))
 			return true;
@@ -192,6 +206,7 @@ static inline void qemu_end(struct qemu *q)
 {
 	kill(q->pid, SIGKILL);
 	waitpid(q->pid, NULL, 0);
+	qemu_running = -1;
 	close(q->pidfd);
 	unlink(q->monitor);
 	rmdir(q->dir);

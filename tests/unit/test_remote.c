@@ -67,6 +67,29 @@ static int count_fds(pid_t pid)
 	return n;
 }
 
+/* Descriptors of the kinds that are planted; a QEMU opens and closes others by itself. */
+static int count_planted(pid_t pid)
+{
+	static const char *const kinds[] = {"anon_inode:[userfaultfd]", "anon_inode:[io_uring]",
+					    "/dev/userfaultfd"};
+	char path[32], link[256];
+	struct dirent *e;
+	int n = 0;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	d = opendir(path);
+	while ((e = readdir(d))) {
+		ssize_t len = readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1);
+
+		link[len > 0 ? len : 0] = '\0';
+		for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+			n += !strcmp(link, kinds[i]);
+	}
+	closedir(d);
+	return n;
+}
+
 /* Pages of the stand-in that have a PTE, as its pagemap tells. */
 static int present(pid_t pid, const char *addr, size_t pages)
 {
@@ -390,7 +413,7 @@ static void attach_to_qemu(const char *const args[])
 	struct ebb_err err = {""};
 	struct remote rem;
 	struct qemu q;
-	int fds;
+	int planted;
 
 	if (!qemu_available()) {
 		print_message("no qemu-system-x86_64 here\n");
@@ -398,9 +421,10 @@ static void attach_to_qemu(const char *const args[])
 	}
 	assert_true(qemu_start(&q, args));
 	assert_int_equal(proc_find_regions(q.pid, q.pidfd, &t, &err), 0);
-	fds = count_fds(q.pid);
+	planted = count_planted(q.pid);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(remote_open(q.pid, q.pidfd, &rem, &err), 0);
+		assert_int_equal(count_planted(q.pid), planted + 1 + (rem.ring_fd >= 0));
 		assert_int_equal(uffd_enable(rem.uffd), 0);
 		assert_int_equal(uffd_register(rem.uffd, t.r[0].hva, pages_to_bytes(t.r[0].nr)), 0);
 		assert_int_equal(proc_check_vmflags(q.pid, &t, &err), 0);
@@ -412,7 +436,7 @@ static void attach_to_qemu(const char *const args[])
 		/* still alive and answering */
 		assert_int_equal(qmp_execute(q.monitor, "query-status", NULL, 20000, NULL, &err), 0);
 	}
-	assert_int_equal(count_fds(q.pid), fds);
+	assert_int_equal(count_planted(q.pid), planted);
 	proc_close_regions(&t);
 	qemu_end(&q);
 }

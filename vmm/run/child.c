@@ -21,8 +21,6 @@
 #include <unistd.h>
 #include "child.h"
 
-extern char **environ;
-
 static const int handled_signals[] = {SIGCHLD, SIGTERM, SIGINT,	  SIGHUP,  SIGQUIT,
 				      SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT};
 
