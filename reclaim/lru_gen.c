@@ -406,10 +406,8 @@ struct batch {
 /* Add pages after all that were added before; false if there is no room for the run they begin. */
 static bool batch_add(struct batch *b, uint32_t first, uint32_t nr)
 {
-	struct page_run *last = b->nr ? &b->runs[b->nr - 1] : NULL;
-
-	if (last && last->first + last->nr == first)
-		last->nr += nr;
+	if (b->nr && b->runs[b->nr - 1].first + b->runs[b->nr - 1].nr == first)
+		b->runs[b->nr - 1].nr += nr;
 	else if (b->nr < b->room)
 		b->runs[b->nr++] = (struct page_run) {first, nr};
 	else

@@ -4,11 +4,12 @@
  *
  * DOC: what is looked at
  *
- * Evicting a page is safe only if nobody can reach it but through the VMM's page tables, and if nothing
- * else plays with those. Each check here is one way in which that is not so: devices that hold pages by
- * their physical address (VFIO, vDPA, RDMA), an encrypted guest whose pages mean nothing outside it, memory
- * that is locked, another userfaultfd (post-copy migration, a background snapshot, a second ebb), a
- * second mapper. All are read from /proc, and from the monitor where there is one; nothing is changed.
+ * Evicting a page is safe only if nobody can reach it but through the VMM's page tables, and if
+ * nothing else plays with those. Each check here is one way in which that is not so: devices
+ * that hold pages by their physical address (VFIO, vDPA, RDMA), an encrypted guest whose pages
+ * mean nothing outside it, memory that is locked, another userfaultfd (post-copy migration, a
+ * background snapshot, a second ebb), a second mapper. All are read from /proc, and from the
+ * monitor where there is one; nothing is changed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -24,6 +25,7 @@
 #include "qmp.h"
 #include "uffd.h"
 
+#define UFFD_LINK  "anon_inode:[userfaultfd]"
 #define MONITOR_MS 2000
 #define RAN_HERE_S 1 /* a guest whose vCPUs used this much is not waiting for its memory */
 
@@ -53,9 +55,11 @@ static int check_features(uint64_t have, struct ebb_err *err)
 
 	for (size_t i = 0; i < ARRAY_SIZE(needed); i++) {
 		if (!(have & needed[i].feature))
-			return ebb_err_set(err, -EOPNOTSUPP, "this kernel's userfaultfd lacks %s: ebb "
+			return ebb_err_set(err, -EOPNOTSUPP,
+					   "this kernel's userfaultfd lacks %s: ebb "
 					   "needs Linux 6.1 or newer (with CONFIG_USERFAULTFD and "
-					   "PTE markers)", needed[i].what);
+					   "PTE markers)",
+					   needed[i].what);
 	}
 	return 0;
 }
@@ -66,8 +70,10 @@ static int check_pidfd(struct ebb_err *err)
 	_cleanup_close_ int copy = self >= 0 ? sys_pidfd_getfd(self, self) : -1;
 
 	if (copy < 0)
-		return ebb_err_set(err, -errno, "pidfd_getfd does not work here (%s): a seccomp filter or "
-				   "a very old kernel", strerror(errno));
+		return ebb_err_set(err, -errno,
+				   "pidfd_getfd does not work here (%s): a seccomp filter or "
+				   "a very old kernel",
+				   strerror(errno));
 	return 0;
 }
 
@@ -79,7 +85,8 @@ int gate_check_host(struct ebb_err *err)
 	if (rc == -ENOSYS)
 		return ebb_err_set(err, rc, "this kernel has no userfaultfd (CONFIG_USERFAULTFD)");
 	if (rc == -EPERM)
-		return ebb_err_set(err, rc, "no right to use userfaultfd: run as root, or with "
+		return ebb_err_set(err, rc,
+				   "no right to use userfaultfd: run as root, or with "
 				   "CAP_SYS_PTRACE or access to /dev/userfaultfd");
 	if (rc)
 		return ebb_err_set(err, rc, "userfaultfd: %s", strerror(-rc));
@@ -87,7 +94,8 @@ int gate_check_host(struct ebb_err *err)
 	if (!rc)
 		rc = check_pidfd(err);
 	if (!rc && !may_trace_others())
-		rc = ebb_err_set(err, -EPERM, "no right to trace other processes: run as root or with "
+		rc = ebb_err_set(err, -EPERM,
+				 "no right to trace other processes: run as root or with "
 				 "CAP_SYS_PTRACE");
 	return rc;
 }
@@ -101,17 +109,21 @@ static int check_state(const struct proc_id *id, struct ebb_err *err)
 	switch (id->state) {
 	case 'Z':
 	case 'X':
-		return ebb_err_set(err, -ESRCH, "process %d (%s) has ended (it is a zombie)", id->pid,
-				   id->comm);
+		return ebb_err_set(err, -ESRCH, "process %d (%s) has ended (it is a zombie)",
+				   id->pid, id->comm);
 	case 'T':
-		return ebb_err_set(err, -EAGAIN, "process %d (%s) is stopped (job control): continue it "
-				   "first, for example with kill -CONT %d", id->pid, id->comm, id->pid);
+		return ebb_err_set(err, -EAGAIN,
+				   "process %d (%s) is stopped (job control): continue it "
+				   "first, for example with kill -CONT %d",
+				   id->pid, id->comm, id->pid);
 	default:
 		break;
 	}
 	if (!proc_status_value(id->pid, "TracerPid", &tracer) && tracer)
-		return ebb_err_set(err, -EBUSY, "process %d (%s) is traced by process %lld (a debugger or "
-				   "strace): end that first", id->pid, id->comm, tracer);
+		return ebb_err_set(err, -EBUSY,
+				   "process %d (%s) is traced by process %lld (a debugger or "
+				   "strace): end that first",
+				   id->pid, id->comm, tracer);
 	return 0;
 }
 
@@ -122,14 +134,16 @@ static const struct {
 	const char *why;
 } refused_fds[] = {
 	{"/dev/vfio/", "a VFIO device", "it reaches guest memory behind the page tables"},
-	{"anon_inode:[vfio-device]", "a VFIO device", "it reaches guest memory behind the page tables"},
+	{"anon_inode:[vfio-device]", "a VFIO device",
+	 "it reaches guest memory behind the page tables"},
 	{"/dev/iommu", "an iommufd", "its devices reach guest memory behind the page tables"},
 	{"/dev/vhost-vdpa", "a vDPA device", "it reaches guest memory behind the page tables"},
-	{"/dev/infiniband/uverbs", "an RDMA device", "it reaches guest memory behind the page tables"},
+	{"/dev/infiniband/uverbs", "an RDMA device",
+	 "it reaches guest memory behind the page tables"},
 	{"/dev/sev", "AMD SEV", "an encrypted guest's pages cannot be moved"},
 	{"anon_inode:[kvm-gmem]", "private guest memory (guest_memfd)",
 	 "a confidential guest's pages cannot be read"},
-	{"anon_inode:[userfaultfd]", "a userfaultfd",
+	{UFFD_LINK, "a userfaultfd",
 	 "post-copy migration, a background snapshot or another ebb uses it"},
 };
 
@@ -143,6 +157,29 @@ static int check_link(const struct proc_id *id, const char *link, struct ebb_err
 	return 0;
 }
 
+/*
+ * A userfaultfd that was never enabled watches nothing: what an ebb that was killed while it attached
+ * may leave. Its fdinfo says "API: aa:FEATURES:IOCTLS", and no features.
+ */
+static bool is_idle_uffd(pid_t pid, const char *fd)
+{
+	_cleanup_free_ char *line = NULL;
+	unsigned long long features = 1;
+	char path[64];
+	size_t room = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%.16s", pid, fd);
+	f = fopen(path, "re");
+	while (f && getline(&line, &room, f) > 0) {
+		if (sscanf(line, "API: %*x:%llx", &features) == 1)
+			break;
+	}
+	if (f)
+		fclose(f);
+	return features == 0;
+}
+
 static int check_descriptors(const struct proc_id *id, struct ebb_err *err)
 {
 	char path[32], link[256];
@@ -153,7 +190,8 @@ static int check_descriptors(const struct proc_id *id, struct ebb_err *err)
 	snprintf(path, sizeof(path), "/proc/%d/fd", id->pid);
 	d = opendir(path);
 	if (!d)
-		return ebb_err_set(err, -errno, "cannot look at the descriptors of process %d (%s): %s%s",
+		return ebb_err_set(err, -errno,
+				   "cannot look at the descriptors of process %d (%s): %s%s",
 				   id->pid, id->comm, strerror(errno),
 				   errno == EACCES ? "; run as root or with CAP_SYS_PTRACE" : "");
 	while (!rc && (e = readdir(d))) {
@@ -162,7 +200,8 @@ static int check_descriptors(const struct proc_id *id, struct ebb_err *err)
 		if (n <= 0)
 			continue;
 		link[n] = '\0';
-		rc = check_link(id, link, err);
+		if (strcmp(link, UFFD_LINK) || !is_idle_uffd(id->pid, e->d_name))
+			rc = check_link(id, link, err);
 	}
 	closedir(d);
 	return rc;
@@ -175,13 +214,15 @@ static int check_locked(const struct proc_id *id, struct ebb_err *err)
 	proc_status_value(id->pid, "VmLck", &locked);
 	proc_status_value(id->pid, "VmPin", &pinned);
 	if (locked)
-		return ebb_err_set(err, -EBUSY, "process %d (%s) has %lld KiB locked in memory: restart it "
-				   "without -overcommit mem-lock=on (libvirt: without <locked/>)", id->pid,
-				   id->comm, locked);
+		return ebb_err_set(err, -EBUSY,
+				   "process %d (%s) has %lld KiB locked in memory: restart it "
+				   "without -overcommit mem-lock=on (libvirt: without <locked/>)",
+				   id->pid, id->comm, locked);
 	if (pinned)
-		return ebb_err_set(err, -EBUSY, "process %d (%s) has %lld KiB pinned for a device: "
-				   "something reaches guest memory behind the page tables", id->pid,
-				   id->comm, pinned);
+		return ebb_err_set(err, -EBUSY,
+				   "process %d (%s) has %lld KiB pinned for a device: "
+				   "something reaches guest memory behind the page tables",
+				   id->pid, id->comm, pinned);
 	return 0;
 }
 
@@ -189,8 +230,10 @@ static int check_locked(const struct proc_id *id, struct ebb_err *err)
 
 static int refuse_incoming(const struct proc_id *id, const char *state, struct ebb_err *err)
 {
-	return ebb_err_set(err, -EBUSY, "process %d (%s) is receiving a guest (%s): attach when the "
-			   "migration is complete", id->pid, id->comm, state);
+	return ebb_err_set(err, -EBUSY,
+			   "process %d (%s) is receiving a guest (%s): attach when the "
+			   "migration is complete",
+			   id->pid, id->comm, state);
 }
 
 static int check_incoming_by_monitor(const struct proc_id *id, const char *monitor,
@@ -259,9 +302,9 @@ static bool guest_ran_here(pid_t pid)
 }
 
 /*
- * A discard during an incoming migration means "zeros", not "whatever"; so no guest is taken over before it
- * runs. Without a monitor -incoming on the command line says that there was a migration, and the
- * vCPUs' CPU time that it is over (a post-copy one shows its userfaultfd).
+ * A discard during an incoming migration means "zeros", not "whatever"; so no guest is taken
+ * over before it runs. Without a monitor -incoming on the command line says that there was a
+ * migration, and the vCPUs' CPU time that it is over (a post-copy one shows its userfaultfd).
  */
 static int check_incoming(const struct proc_id *id, const struct gate_options *opt,
 			  struct ebb_err *err)
@@ -272,12 +315,16 @@ static int check_incoming(const struct proc_id *id, const struct gate_options *o
 	if (opt->monitor && opt->monitor[0])
 		return check_incoming_by_monitor(id, opt->monitor, err);
 	cmdline = proc_read_cmdline(id->pid, &len);
-	if (!cmdline || !proc_cmdline_option(cmdline, len, "incoming", NULL) || guest_ran_here(id->pid))
+	if (!cmdline || !proc_cmdline_option(cmdline, len, "incoming", NULL) ||
+	    guest_ran_here(id->pid))
 		return 0;
-	return ebb_err_set(err, -EBUSY, "process %d (%s) was started to receive a guest (-incoming) and "
-			   "whether that is complete cannot be told: name its monitor, or try again when "
-			   "the guest has run for some seconds with named threads (-name "
-			   "debug-threads=on)", id->pid, id->comm);
+	return ebb_err_set(
+		err, -EBUSY,
+		"process %d (%s) was started to receive a guest (-incoming) and "
+		"whether that is complete cannot be told: name its monitor, or try again when "
+		"the guest has run for some seconds with named threads (-name "
+		"debug-threads=on)",
+		id->pid, id->comm);
 }
 
 int gate_check_process(const struct proc_id *id, const struct gate_options *opt,
@@ -286,8 +333,8 @@ int gate_check_process(const struct proc_id *id, const struct gate_options *opt,
 	int rc;
 
 	if (!opt->any_process && !proc_is_qemu(id))
-		return ebb_err_set(err, -EINVAL, "process %d (%s) is not a QEMU system emulator", id->pid,
-				   id->exe[0] ? id->exe : id->comm);
+		return ebb_err_set(err, -EINVAL, "process %d (%s) is not a QEMU system emulator",
+				   id->pid, id->exe[0] ? id->exe : id->comm);
 	rc = check_state(id, err);
 	if (!rc)
 		rc = check_descriptors(id, err);

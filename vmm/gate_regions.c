@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * gate_regions.c - the part of the safety gate that looks at the guest RAM found, and at its cgroup.
+ * gate_regions.c - the part of the safety gate that looks at the guest RAM found, and at its
+ * cgroup.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,12 +32,16 @@ static int check_file(pid_t pid, const struct region *r, struct ebb_err *err)
 		return ebb_err_set(err, -errno, "cannot look at the memory of process %d: %s", pid,
 				   strerror(errno));
 	if (fs.f_type == HUGETLBFS_MAGIC)
-		return ebb_err_set(err, -EOPNOTSUPP, "guest RAM of process %d (%s) is on huge pages "
-				   "(hugetlb), which cannot be evicted: restart it without hugetlb=on "
-				   "or <hugepages/>", pid, r->name);
+		return ebb_err_set(
+			err, -EOPNOTSUPP,
+			"guest RAM of process %d (%s) is on huge pages "
+			"(hugetlb), which cannot be evicted: restart it without hugetlb=on "
+			"or <hugepages/>",
+			pid, r->name);
 	if (seals > 0 && seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE))
-		return ebb_err_set(err, -EPERM, "guest RAM of process %d (%s) is sealed against writing",
-				   pid, r->name);
+		return ebb_err_set(err, -EPERM,
+				   "guest RAM of process %d (%s) is sealed against writing", pid,
+				   r->name);
 	return 0;
 }
 
@@ -45,22 +50,31 @@ struct flags_check {
 	struct ebb_err *err;
 };
 
-/* Flags of a VMA that are a reason to refuse: lo = locked, ht = hugetlb, um/uw/ui = someone's uffd. */
+/*
+ * Flags of a VMA that are a reason to refuse: lo = locked, ht = hugetlb, um/uw/ui = someone's
+ * uffd.
+ */
 static int check_vma(const struct proc_map *map, const char *flags, void *arg)
 {
 	const struct flags_check *c = arg;
 
 	if (proc_vmflag(flags, "ht"))
-		return ebb_err_set(c->err, -EOPNOTSUPP, "guest RAM of process %d at %#" PRIx64 " is on "
-				   "huge pages (hugetlb), which cannot be evicted", c->pid, map->start);
+		return ebb_err_set(c->err, -EOPNOTSUPP,
+				   "guest RAM of process %d at %#" PRIx64 " is on "
+				   "huge pages (hugetlb), which cannot be evicted",
+				   c->pid, map->start);
 	if (proc_vmflag(flags, "lo"))
-		return ebb_err_set(c->err, -EBUSY, "guest RAM of process %d at %#" PRIx64 " is locked "
-				   "(mlock): restart it without -overcommit mem-lock=on", c->pid,
-				   map->start);
+		return ebb_err_set(c->err, -EBUSY,
+				   "guest RAM of process %d at %#" PRIx64 " is locked "
+				   "(mlock): restart it without -overcommit mem-lock=on",
+				   c->pid, map->start);
 	if (!proc_vmflag(flags, "dc"))
-		return ebb_err_set(c->err, -EINVAL, "guest RAM of process %d at %#" PRIx64 " is inherited "
-				   "by fork (no MADV_DONTFORK, as QEMU does): a child would read zeros "
-				   "where pages are evicted", c->pid, map->start);
+		return ebb_err_set(
+			c->err, -EINVAL,
+			"guest RAM of process %d at %#" PRIx64 " is inherited "
+			"by fork (no MADV_DONTFORK, as QEMU does): a child would read zeros "
+			"where pages are evicted",
+			c->pid, map->start);
 	return 0;
 }
 
@@ -75,8 +89,10 @@ int gate_check_regions(pid_t pid, const struct region_table *t, struct ebb_err *
 		return rc;
 	rc = proc_for_each_region_flags(pid, t, check_vma, &check);
 	if (rc == -ENOENT)
-		return ebb_err_set(err, -EAGAIN, "the guest RAM of process %d changed while it was looked "
-				   "at: try again", pid);
+		return ebb_err_set(err, -EAGAIN,
+				   "the guest RAM of process %d changed while it was looked "
+				   "at: try again",
+				   pid);
 	if (rc == -EACCES || rc == -ESRCH)
 		return ebb_err_set(err, rc, "cannot read /proc/%d/smaps: %s", pid, strerror(-rc));
 	return rc ? rc : proc_foreign_mapper(pid, t, err);
@@ -120,7 +136,8 @@ static uint64_t smallest_limit(const char *mount, const char *file, char *group)
 /* One line of /proc/PID/cgroup: "0::/a/b" (v2) or "4:memory:/a/b" (v1). */
 static uint64_t line_limit(char *line)
 {
-	char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+	char *controllers = strchr(line, ':'),
+	     *group = controllers ? strchr(controllers + 1, ':') : NULL;
 	char copy[4096];
 	uint64_t a, b;
 
@@ -151,6 +168,8 @@ bool gate_warn_cgroup(pid_t pid, uint64_t limit_bytes, struct ebb_err *ret_warni
 	char path[32];
 	FILE *f;
 
+	if (limit_bytes > INT64_MAX / 2)
+		return false;
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
 	f = fopen(path, "re");
 	while (f && getline(&line, &room, f) > 0) {
@@ -162,8 +181,11 @@ bool gate_warn_cgroup(pid_t pid, uint64_t limit_bytes, struct ebb_err *ret_warni
 		fclose(f);
 	if (max >= wanted)
 		return false;
-	ebb_err_set(ret_warning, 0, "the memory cgroup of process %d allows %" PRIu64 " MiB, which is too "
-		    "near to the limit of %" PRIu64 " MiB: at its limit the kernel kills the VMM; raise it "
-		    "to %" PRIu64 " MiB or more", pid, max >> 20, limit_bytes >> 20, wanted >> 20);
+	ebb_err_set(ret_warning, 0,
+		    "the memory cgroup of process %d allows %" PRIu64 " MiB, which is too "
+		    "near to the limit of %" PRIu64
+		    " MiB: at its limit the kernel kills the VMM; raise it "
+		    "to %" PRIu64 " MiB or more",
+		    pid, max >> 20, limit_bytes >> 20, wanted >> 20);
 	return true;
 }

@@ -341,6 +341,7 @@ static int start(struct guest *g, uint32_t limit, struct ebb_err *err)
 	for (unsigned int i = 0; i < g->regions.nr; i++)
 		scan_present(g, &g->regions.r[i]);
 	guest_note_found(g);
+	guest_set_limit(g, limit); /* again: what was found may be above it */
 	atomic_store(&g->state.h->phase, STATE_MANAGED);
 	rc = evictor_start(g, err);
 	if (rc)

@@ -4,28 +4,30 @@
  *
  * DOC: one stop
  *
- * PTRACE_SEIZE changes nothing by itself; PTRACE_INTERRUPT makes the thread trap on its way back to user
- * mode, inside the kernel's signal code. If it was waiting in a system call, that call has unwound to
- * "restart me" and the kernel decides about it after we let go, so whatever the thread's registers hold
- * then is what counts. For each call the program counter is put on a system call instruction that
- * the process already has, and PTRACE_SYSCALL runs it to its exit. At the end a second PTRACE_INTERRUPT
- * brings the thread back into the same signal code, where the old registers lead to a restart of the old
- * call. (Put back at a call's exit they would only if the thread passed there anyway; if it did not, it
- * would see a raw -ERESTARTNOHAND.)
+ * PTRACE_SEIZE changes nothing by itself; PTRACE_INTERRUPT makes the thread trap on its way
+ * back to user mode, inside the kernel's signal code. If it was waiting in a system call, that
+ * call has unwound to "restart me" and the kernel decides about it after we let go, so whatever
+ * the thread's registers hold then is what counts. For each call the program counter is put on
+ * a system call instruction that the process already has, and PTRACE_SYSCALL runs it to its
+ * exit. At the end a second PTRACE_INTERRUPT brings the thread back into the same signal code,
+ * where the old registers lead to a restart of the old call. (Put back at a call's exit they
+ * would only if the thread passed there anyway; if it did not, it would see a raw
+ * -ERESTARTNOHAND.)
  *
- * Single-stepping would be shorter by a stop, but a tracer that dies while a step is pending leaves the
- * thread with a SIGTRAP, which kills it. The trap of PTRACE_SYSCALL goes away with the tracer.
+ * Single-stepping would be shorter by a stop, but a tracer that dies while a step is pending
+ * leaves the thread with a SIGTRAP, which kills it. The trap of PTRACE_SYSCALL goes away with
+ * the tracer.
  *
  * DOC: nothing is lost
  *
- * - A signal that arrives before our trap is handed to the thread and the trap awaited again. Later ones
- *   find all signals blocked and stay pending; SIGSTOP cannot be blocked, is handed on, and takes
+ * - A signal that arrives before our trap is handed to the thread and the trap awaited again. Later
+ *   ones find all signals blocked and stay pending; SIGSTOP cannot be blocked, is handed on, and takes
  *   effect when we let go.
- * - The order of the steps holds for a tracer that is killed between any two of them: the escape frame
- *   (see inject_x86_64.h) is written first, then the registers that lead into it, then the mask;
+ * - The order of the steps holds for a tracer that is killed between any two of them: the escape
+ *   frame (see inject_x86_64.h) is written first, then the registers that lead into it, then the mask;
  *   at the end mask, registers, and the borrowed stack memory last.
- * - All waits are bounded. A thread that does not trap cannot be detached either; the kernel does that
- *   when the tracing thread ends, which is why inject_run() has a thread of its own.
+ * - All waits are bounded. A thread that does not trap cannot be detached either; the kernel does
+ *   that when the tracing thread ends, which is why inject_run() has a thread of its own.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -43,35 +45,25 @@
 #include <time.h>
 #include <unistd.h>
 #include "inject.h"
+#include "inject_text.h"
 #include "procmem.h"
 
-#if defined(__x86_64__)
-#include "inject_x86_64.h"
-#elif defined(__aarch64__)
-#include "inject_aarch64.h"
-#else
-#error "no system call injection for this architecture"
-#endif
+#include "inject_arch.h"
 
-#if !ARCH_HAS_ESCAPE
-#define ARCH_ESCAPE_SIZE 0
-#endif
-
-#define INJECT_STOP_MS 2000  /* for the thread to trap */
-#define INJECT_CALL_MS 10000 /* for a call to return, before it is interrupted */
-#define INJECT_SPIN_NS 30000
-#define INJECT_NAP_NS 20000L
+#define INJECT_STOP_MS	  2000	/* for the thread to trap */
+#define INJECT_CALL_MS	  10000 /* for a call to return, before it is interrupted */
+#define INJECT_SPIN_NS	  30000
+#define INJECT_NAP_NS	  20000L
 #define INJECT_NAP_MAX_NS 2000000L
-#define INJECT_NICE (-15)
-#define INJECT_AREA    (INJECT_SCRATCH + ARCH_ESCAPE_SIZE + 64)
-#define INJECT_TEXT    (4UL << 20) /* of a library, searched for instructions */
+#define INJECT_NICE	  (-15)
+#define INJECT_AREA	  (INJECT_SCRATCH + ARCH_ESCAPE_SIZE + 64)
 
 struct inject {
 	pid_t tid;
-	bool gone;	/* died or was killed */
-	bool lost;	/* did not come back in time; only the end of this thread detaches it */
-	bool borrowed;	/* runs on our registers */
-	bool in_call;	/* stopped at a call's exit, not in the signal code */
+	bool gone;     /* died or was killed */
+	bool lost;     /* did not come back in time; only the end of this thread detaches it */
+	bool borrowed; /* runs on our registers */
+	bool in_call;  /* stopped at a call's exit, not in the signal code */
 	uint64_t stopped_at;
 	struct arch_regs saved;
 	uint64_t saved_mask;
@@ -100,8 +92,9 @@ struct stop {
 };
 
 /*
- * Looked at first, then consumed if it is a stop: a death is left for the process's own parent, which may be
- * another part of this program. (Asking for deaths alone would not do: a tracer is told of stops too.)
+ * Looked at first, then consumed if it is a stop: a death is left for the process's own parent,
+ * which may be another part of this program. (Asking for deaths alone would not do: a tracer is
+ * told of stops too.)
  */
 static int inject_poll(struct inject *inj, struct stop *ret)
 {
@@ -125,8 +118,9 @@ static int inject_poll(struct inject *inj, struct stop *ret)
 }
 
 /*
- * A trap usually comes within microseconds: look often at first. On a busy host the thread has to wait for
- * a processor, perhaps ours, so looking soon gives way to sleeping, at first for very little.
+ * A trap usually comes within microseconds: look often at first. On a busy host the thread has
+ * to wait for a processor, perhaps ours, so looking soon gives way to sleeping, at first for
+ * very little.
  */
 static int inject_wait(struct inject *inj, unsigned int ms, struct stop *ret)
 {
@@ -165,8 +159,8 @@ static bool stop_is_group(const struct stop *s)
 }
 
 /*
- * Waits for our own trap. Real signals that come first are delivered; a job-control stop is not ours to
- * end (-EAGAIN).
+ * Waits for our own trap. Real signals that come first are delivered; a job-control stop is not
+ * ours to end (-EAGAIN).
  */
 static int inject_await_trap(struct inject *inj)
 {
@@ -177,7 +171,8 @@ static int inject_await_trap(struct inject *inj)
 	for (;;) {
 		uint64_t now = now_ns();
 
-		rc = inject_wait(inj, now < deadline ? (unsigned int)((deadline - now) / 1000000) : 0, &s);
+		rc = inject_wait(
+			inj, now < deadline ? (unsigned int)((deadline - now) / 1000000) : 0, &s);
 		if (rc)
 			return rc;
 		if (stop_is_group(&s))
@@ -192,13 +187,6 @@ static int inject_await_trap(struct inject *inj)
 
 /* --- instructions to run on ----------------------------------------------------------------- */
 
-static ssize_t inject_peek(pid_t pid, uint64_t addr, void *buf, size_t len)
-{
-	struct iovec local = {buf, len}, remote = {(void *)(uintptr_t)addr, len};
-
-	return process_vm_readv(pid, &local, 1, &remote, 1, 0);
-}
-
 static int inject_poke(pid_t pid, uint64_t addr, const void *buf, size_t len)
 {
 	struct iovec local = {(void *)(uintptr_t)buf, len}, remote = {(void *)(uintptr_t)addr, len};
@@ -207,61 +195,14 @@ static int inject_poke(pid_t pid, uint64_t addr, const void *buf, size_t len)
 	return n == (ssize_t)len ? 0 : n < 0 ? -errno : -EFAULT;
 }
 
-struct text_search {
-	pid_t pid;
-	uint64_t plain, with_ret, restorer;
-};
-
-static uint64_t text_find(const uint8_t *text, size_t len, uint64_t base, const uint8_t *insn, size_t n)
-{
-	const uint8_t *p = memmem(text, len, insn, n);
-
-	return p ? base + (uint64_t)(p - text) : 0;
-}
-
-static int text_search_map(const struct proc_map *map, void *arg)
-{
-	struct text_search *s = arg;
-	_cleanup_free_ uint8_t *text = NULL;
-	size_t len = map->end - map->start;
-	bool vdso = !strcmp(map->path, "[vdso]");
-	ssize_t n;
-
-	if (map->perms[2] != 'x')
-		return 0;
-	if (!vdso && !strstr(map->path, "/libc") && !strstr(map->path, "/ld-musl"))
-		return 0;
-	len = MIN(len, INJECT_TEXT);
-	text = malloc(len);
-	n = text ? inject_peek(s->pid, map->start, text, len) : -1;
-	if (n <= 0)
-		return 0;
-	if (!s->plain)
-		s->plain = text_find(text, (size_t)n, map->start, arch_syscall_insn,
-				     sizeof(arch_syscall_insn));
-#if ARCH_HAS_ESCAPE
-	if (!s->with_ret)
-		s->with_ret = text_find(text, (size_t)n, map->start, arch_syscall_ret,
-					sizeof(arch_syscall_ret));
-	if (!s->restorer)
-		s->restorer = text_find(text, (size_t)n, map->start, arch_restorer,
-					sizeof(arch_restorer));
-#endif
-	return s->with_ret && s->restorer;
-}
-
 /* Before the stop, as it takes a millisecond; text does not change under us. */
 static void inject_search_text(struct inject *inj)
 {
-	struct text_search s = {.pid = inj->tid};
+	struct inject_text text = {.syscall = 0};
 
-	proc_for_each_map(inj->tid, text_search_map, &s);
-	if (s.with_ret && s.restorer) {
-		inj->insn = s.with_ret;
-		inj->restorer = s.restorer;
-	} else {
-		inj->insn = s.plain;
-	}
+	inject_find_text(inj->tid, &text);
+	inj->insn = text.restorer ? text.syscall_ret : text.syscall;
+	inj->restorer = text.restorer;
 }
 
 static int inject_choose_insn(struct inject *inj)
@@ -280,7 +221,10 @@ static int inject_choose_insn(struct inject *inj)
 
 /* --- borrowing the stack -------------------------------------------------------------------- */
 
-/* Lays out, from high to low: red zone, scratch, escape frame. Nothing of the process is live there. */
+/*
+ * Lays out, from high to low: red zone, scratch, escape frame. Nothing of the process is live
+ * there.
+ */
 static int inject_borrow_stack(struct inject *inj)
 {
 	inj->scratch = (arch_sp(&inj->saved) - ARCH_RED_ZONE - INJECT_SCRATCH) & ~63ull;
@@ -318,14 +262,36 @@ static int inject_set_mask(struct inject *inj, uint64_t mask)
 	return -errno;
 }
 
-/* A signal the call itself raised: a seccomp filter that traps, or a bad instruction. Ours, not theirs. */
-static bool inject_own_signal(struct inject *inj, int sig)
+/*
+ * Signals a call itself may raise: a seccomp filter that traps, above all. They stay unblocked,
+ * because one that is forced through a block also resets the process's handler.
+ */
+static const int own_signals[] = {SIGSYS, SIGSEGV, SIGILL, SIGBUS, SIGFPE, SIGTRAP};
+
+static uint64_t inject_call_mask(void)
+{
+	uint64_t mask = UINT64_MAX;
+
+	for (size_t i = 0; i < ARRAY_SIZE(own_signals); i++)
+		mask &= ~(1ull << (own_signals[i] - 1));
+	return mask;
+}
+
+/* Raised by the kernel, and not sent by somebody: ours, not theirs. */
+static bool is_own_signal(const siginfo_t *si)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(own_signals); i++) {
+		if (si->si_signo == own_signals[i])
+			return si->si_code > 0;
+	}
+	return false;
+}
+
+static bool inject_own_signal(struct inject *inj)
 {
 	siginfo_t si;
 
-	if (sig != SIGSYS && sig != SIGSEGV && sig != SIGILL && sig != SIGBUS && sig != SIGTRAP)
-		return false;
-	return !ptrace(PTRACE_GETSIGINFO, inj->tid, 0, &si) && si.si_code > 0;
+	return !ptrace(PTRACE_GETSIGINFO, inj->tid, 0, &si) && is_own_signal(&si);
 }
 
 /* Runs to the next stop of a system call: to its entry, or from there to its exit. */
@@ -343,11 +309,25 @@ static int inject_step_call(struct inject *inj, unsigned int ms)
 		if (!s.event && s.sig == (SIGTRAP | 0x80))
 			return 0;
 		sig = s.event ? 0 : s.sig;
-		if (sig && inject_own_signal(inj, sig)) {
+		if (sig && inject_own_signal(inj)) {
 			inj->in_call = false;
 			return -EACCES;
 		}
 	}
+}
+
+/* At a call's exit: has the call raised a signal that is still to come? */
+static bool inject_raised_signal(struct inject *inj)
+{
+	struct __ptrace_peeksiginfo_args which = {.nr = 4};
+	siginfo_t si[4];
+	long n = ptrace(PTRACE_PEEKSIGINFO, inj->tid, &which, si);
+
+	for (long i = 0; i < n; i++) {
+		if (is_own_signal(&si[i]))
+			return true;
+	}
+	return false;
 }
 
 /* The call does not return: make it, as a signal would. */
@@ -378,13 +358,16 @@ int inject_syscall(struct inject *inj, long nr, const uint64_t args[6], long *re
 	inj->borrowed = true;
 	rc = arch_set_regs(inj->tid, &regs);
 	if (!rc)
-		rc = inject_set_mask(inj, UINT64_MAX);
+		rc = inject_set_mask(inj, inject_call_mask());
 	if (!rc)
 		rc = inject_step_call(inj, INJECT_STOP_MS);
 	if (!rc) {
 		inj->in_call = true;
 		rc = inject_step_call(inj, INJECT_CALL_MS);
 	}
+	/* Its result is none then; one more step meets the signal, and drops it. */
+	if (!rc && inject_raised_signal(inj))
+		rc = inject_step_call(inj, INJECT_STOP_MS);
 	if (rc == -ETIMEDOUT)
 		rc = inject_break_call(inj);
 	if (!rc)
@@ -421,7 +404,10 @@ int inject_read(struct inject *inj, size_t off, void *buf, size_t len)
 
 /* --- begin and end -------------------------------------------------------------------------- */
 
-/* From a call's exit back into the signal code, where putting the registers back restarts the old call. */
+/*
+ * From a call's exit back into the signal code, where putting the registers back restarts the old
+ * call.
+ */
 static int inject_return_to_trap(struct inject *inj)
 {
 	struct stop s;
@@ -475,33 +461,47 @@ static int inject_refuse(pid_t pid, int rc, struct ebb_err *err)
 	case -ESRCH:
 		return ebb_err_set(err, rc, "process %d is gone", pid);
 	case -EAGAIN:
-		return ebb_err_set(err, rc, "process %d is stopped (job control): continue it first, "
-				   "for example with kill -CONT %d", pid, pid);
+		return ebb_err_set(err, rc,
+				   "process %d is stopped (job control): continue it first, "
+				   "for example with kill -CONT %d",
+				   pid, pid);
 	case -ETIMEDOUT:
-		return ebb_err_set(err, rc, "the main thread of process %d did not stop within %d s: it "
-				   "is in an uninterruptible wait (state D); try again when that is "
-				   "over", pid, INJECT_STOP_MS / 1000);
+		return ebb_err_set(
+			err, rc,
+			"the main thread of process %d did not stop within %d s: it "
+			"is in an uninterruptible wait (state D); try again when that is "
+			"over",
+			pid, INJECT_STOP_MS / 1000);
 	case -ENOEXEC:
-		return ebb_err_set(err, rc, "process %d is not a 64-bit program, or has no system call "
-				   "instruction where one was looked for", pid);
-	case -EFAULT:
-		return ebb_err_set(err, rc, "the main thread of process %d has no room on its stack",
+		return ebb_err_set(err, rc,
+				   "process %d is not a 64-bit program, or has no system call "
+				   "instruction where one was looked for",
 				   pid);
+	case -EFAULT:
+		return ebb_err_set(err, rc,
+				   "the main thread of process %d has no room on its stack", pid);
 	case -EPERM:
 	case -EBUSY:
 		if (!proc_status_value(pid, "TracerPid", &tracer) && tracer && tracer != getpid())
-			return ebb_err_set(err, -EBUSY, "process %d is traced by process %lld (a "
-					   "debugger or strace): end that first", pid, tracer);
-		return ebb_err_set(err, -EPERM, "no right to trace process %d: run as root or with "
-				   "CAP_SYS_PTRACE, and see that kernel.yama.ptrace_scope is below 3",
-				   pid);
+			return ebb_err_set(err, -EBUSY,
+					   "process %d is traced by process %lld (a "
+					   "debugger or strace): end that first",
+					   pid, tracer);
+		return ebb_err_set(
+			err, -EPERM,
+			"no right to trace process %d: run as root or with "
+			"CAP_SYS_PTRACE, and see that kernel.yama.ptrace_scope is below 3",
+			pid);
 	default:
-		return ebb_err_set(err, rc, "cannot take over the main thread of process %d: %s", pid,
-				   strerror(-rc));
+		return ebb_err_set(err, rc, "cannot take over the main thread of process %d: %s",
+				   pid, strerror(-rc));
 	}
 }
 
-/* A look without touching it: a stopped process stays untouched, an uninterruptible one gets time. */
+/*
+ * A look without touching it: a stopped process stays untouched, an uninterruptible one gets
+ * time.
+ */
 static int inject_check_state(pid_t pid, struct ebb_err *err)
 {
 	const struct timespec nap = {.tv_nsec = 5000000};
@@ -575,7 +575,9 @@ int inject_begin(pid_t pid, struct inject **ret, struct ebb_err *err)
 	return 0;
 }
 
-/* --- a tracing thread that ends -------------------------------------------------------------- */
+/*
+ * --- a tracing thread that ends --------------------------------------------------------------
+ */
 
 struct inject_job {
 	pid_t pid;

@@ -2,12 +2,14 @@
 /*
  * inject_aarch64.h - registers and system call instruction on arm64; for inject.c only.
  *
- * Written from the kernel's documentation and compiled, but never run on an arm64 machine. There is no
- * escape frame: a tracer killed in the ~100 us of an injection takes the VMM with it.
+ * Written from the kernel's documentation and compiled, but never run on an arm64 machine.
+ * There is no escape frame: a tracer killed in the ~100 us of an injection takes the VMM with
+ * it.
  *
- * The arm64 kernel prepares an interrupted call for its restart (pc at the `svc`, x0 as it was) before a
- * tracer sees the thread, so that putting the registers back is all there is to do. A call that keeps a
- * restart block (nanosleep, futex with a time-out) begins anew with its whole time-out.
+ * The arm64 kernel prepares an interrupted call for its restart (pc at the `svc`, x0 as it was)
+ * before a tracer sees the thread, so that putting the registers back is all there is to do. A
+ * call that keeps a restart block (nanosleep, futex with a time-out) begins anew with its whole
+ * time-out.
  */
 #ifndef VMM_INJECT_AARCH64_H
 #define VMM_INJECT_AARCH64_H
@@ -17,6 +19,7 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
+#include <ebb/types.h>
 
 #ifndef NT_ARM_SYSTEM_CALL
 #define NT_ARM_SYSTEM_CALL 0x404
@@ -40,7 +43,10 @@ static inline int arch_get_regs(pid_t tid, struct arch_regs *regs)
 	return iov.iov_len == sizeof(regs->u) ? 0 : -ENOEXEC;
 }
 
-/* The call number is a register of its own: -1 says that the thread is in no call to be restarted. */
+/*
+ * The call number is a register of its own: -1 says that the thread is in no call to be
+ * restarted.
+ */
 static inline int arch_set_regs(pid_t tid, const struct arch_regs *regs)
 {
 	struct arch_regs copy = *regs;

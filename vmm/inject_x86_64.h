@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * inject_x86_64.h - registers, system call instruction and the escape frame on x86-64; for inject.c only.
+ * inject_x86_64.h - registers, system call instruction and the escape frame on x86-64; for
+ * inject.c only.
  */
 #ifndef VMM_INJECT_X86_64_H
 #define VMM_INJECT_X86_64_H
@@ -13,6 +14,7 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
+#include <ebb/types.h>
 
 #define ARCH_RED_ZONE	128 /* below the stack pointer a leaf function may keep data */
 #define ARCH_HAS_ESCAPE 1
@@ -50,7 +52,9 @@ static inline uint64_t arch_sp(const struct arch_regs *regs)
 	return regs->u.rsp;
 }
 
-/** arch_likely_insn() - where the system call instruction is if the thread was stopped in a call */
+/**
+ * arch_likely_insn() - where the system call instruction is if the thread was stopped in a call
+ */
 static inline uint64_t arch_likely_insn(const struct arch_regs *regs)
 {
 	return regs->u.rip - sizeof(arch_syscall_insn);
@@ -80,10 +84,11 @@ static inline long arch_result(const struct arch_regs *regs)
 /*
  * DOC: the escape frame
  *
- * Should the tracer be killed while the thread runs on borrowed registers, the kernel lets the thread go
- * on with them. So the stack pointer it was given points at [address of the signal restorer][signal
- * frame], and the instruction after the injected `syscall` is a `ret`: without us the thread returns into
- * the restorer, whose rt_sigreturn puts back every register and the signal mask.
+ * Should the tracer be killed while the thread runs on borrowed registers, the kernel lets the
+ * thread go on with them. So the stack pointer it was given points at [address of the signal
+ * restorer][signal frame], and the instruction after the injected `syscall` is a `ret`: without
+ * us the thread returns into the restorer, whose rt_sigreturn puts back every register and the
+ * signal mask.
  */
 #define ARCH_XSTATE_MAX 16384
 #define ARCH_MAGIC1	0x46505853u
@@ -92,16 +97,17 @@ static inline long arch_result(const struct arch_regs *regs)
 #define ARCH_XTILEDATA	18
 
 struct arch_escape {
-	uint64_t ret; /* popped by `ret` */
-	ucontext_t uc;	/* glibc's begins like the kernel's, as handlers rely on */
+	uint64_t ret;  /* popped by `ret` */
+	ucontext_t uc; /* glibc's begins like the kernel's, as handlers rely on */
 };
 
 #define ARCH_ESCAPE_FP	 ((sizeof(struct arch_escape) + 63) & ~63UL)
 #define ARCH_ESCAPE_SIZE (ARCH_ESCAPE_FP + ARCH_XSTATE_MAX + 64)
 
 /*
- * The FPU image, in the form the kernel itself writes to signal frames. Tile data is left out: a thread
- * without permission to use it has a smaller frame and the kernel would take nothing but SSE from ours.
+ * The FPU image, in the form the kernel itself writes to signal frames. Tile data is left out:
+ * a thread without permission to use it has a smaller frame and the kernel would take nothing
+ * but SSE from ours.
  */
 static inline size_t arch_escape_fpu(pid_t tid, uint8_t *fp)
 {
@@ -137,8 +143,8 @@ static inline bool arch_is_restart(long result)
 }
 
 /**
- * arch_escape_build() - fill @buf (ARCH_ESCAPE_SIZE bytes), to be put at @at (64-byte aligned, @at + 8
- * becomes the stack pointer's value after the ret)
+ * arch_escape_build() - fill @buf (ARCH_ESCAPE_SIZE bytes), to be put at @at (64-byte aligned,
+ * @at + 8 becomes the stack pointer's value after the ret)
  *
  * Returns the bytes used, 0 when it cannot be done.
  */
@@ -152,7 +158,7 @@ static inline size_t arch_escape_build(pid_t tid, const struct arch_regs *regs, 
 
 	if (!fp_len)
 		return 0;
-	esc.uc.uc_flags = 1 | 2 | 4; /* XSTATE frame, SS saved, SS to be restored */
+	esc.uc.uc_flags = 1 | 2 | 4;   /* XSTATE frame, SS saved, SS to be restored */
 	esc.uc.uc_stack.ss_flags = -1; /* invalid, hence left alone */
 	g[REG_R8] = (greg_t)u->r8, g[REG_R9] = (greg_t)u->r9;
 	g[REG_R10] = (greg_t)u->r10, g[REG_R11] = (greg_t)u->r11;
@@ -164,7 +170,10 @@ static inline size_t arch_escape_build(pid_t tid, const struct arch_regs *regs, 
 	g[REG_RAX] = (greg_t)u->rax, g[REG_RSP] = (greg_t)u->rsp;
 	g[REG_RIP] = (greg_t)u->rip, g[REG_EFL] = (greg_t)u->eflags;
 	g[REG_CSGSFS] = (greg_t)(u->cs | u->ss << 48);
-	/* sigreturn knows nothing of the interrupted call: restart it here, as the kernel would have */
+	/*
+	 * sigreturn knows nothing of the interrupted call: restart it here, as the kernel would
+	 * have
+	 */
 	if ((long)u->orig_rax >= 0 && arch_is_restart((long)u->rax)) {
 		g[REG_RAX] = (greg_t)u->orig_rax;
 		g[REG_RIP] = (greg_t)(u->rip - sizeof(arch_syscall_insn));

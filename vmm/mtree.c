@@ -4,12 +4,13 @@
  *
  * DOC: a flat view, and what it hides
  *
- * The text is a list of flat views; ours is the one that serves the address space "memory". Its lines say
- * which part of which RAM block is seen at which guest-physical address. Parts of a block are hidden by
- * what lies above them (video memory, firmware, SMRAM), and the memfd has pages there all the same. So
- * a block is not taken line by line: the difference between address and offset is what counts, it
- * holds from the first line that shows it to the first that shows another, and only there a region is
- * split. A part that is seen twice is taken where it is seen first.
+ * The text is a list of flat views; ours is the one that serves the address space "memory". Its
+ * lines say which part of which RAM block is seen at which guest-physical address. Parts of a
+ * block are hidden by what lies above them (video memory, firmware, SMRAM), and the memfd has
+ * pages there all the same. So a block is not taken line by line: the difference between
+ * address and offset is what counts, it holds from the first line that shows it to the first
+ * that shows another, and only there a region is split. A part that is seen twice is taken
+ * where it is seen first.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -28,8 +29,8 @@ struct line {
 };
 
 /*
- * "  0000000100000000-000000017fffffff (prio 0, ram): pc.ram @0000000080000000 KVM". The name has no
- * spaces; what may follow it is the offset and, with some accelerators, a mark.
+ * "  0000000100000000-000000017fffffff (prio 0, ram): pc.ram @0000000080000000 KVM". The name
+ * has no spaces; what may follow it is the offset and, with some accelerators, a mark.
  */
 static bool parse_line(const char *text, struct line *ret)
 {
@@ -37,8 +38,9 @@ static bool parse_line(const char *text, struct line *ret)
 	const char *at;
 	int n = 0;
 
-	if (sscanf(text, " %" SCNx64 "-%" SCNx64 " (prio %*d, %15[^)]): %63s%n", &l.start, &l.end, l.type,
-		   l.name, &n) != 4 || !n || l.end < l.start)
+	if (sscanf(text, " %" SCNx64 "-%" SCNx64 " (prio %*d, %15[^)]): %63s%n", &l.start, &l.end,
+		   l.type, l.name, &n) != 4 ||
+	    !n || l.end < l.start)
 		return false;
 	at = text + n;
 	if (!strncmp(at, " @", 2) && sscanf(at + 2, "%" SCNx64, &l.offset) != 1)
@@ -60,13 +62,19 @@ static int add_range(struct mtree *mt, const char *text, struct ebb_err *err)
 	struct line l;
 
 	if (!parse_line(text, &l))
-		return ebb_err_set(err, -EINVAL, "the monitor's `info mtree -f` has a line that is not "
-				   "understood: %.80s", text);
-	/* A ROM may be guest RAM too: the firmware's copy of itself, made read-only by the chipset. */
+		return ebb_err_set(err, -EINVAL,
+				   "the monitor's `info mtree -f` has a line that is not "
+				   "understood: %.80s",
+				   text);
+	/*
+	 * A ROM may be guest RAM too: the firmware's copy of itself, made read-only by the
+	 * chipset.
+	 */
 	if (!is_memory(l.type) || l.start % EBB_PAGE_SIZE || (l.end + 1) % EBB_PAGE_SIZE)
 		return 0;
 	if (mt->nr == MTREE_MAX)
-		return ebb_err_set(err, -E2BIG, "the guest's memory is in more than %d pieces", MTREE_MAX);
+		return ebb_err_set(err, -E2BIG, "the guest's memory is in more than %d pieces",
+				   MTREE_MAX);
 	r = &mt->r[mt->nr++];
 	r->gpa = l.start;
 	r->len = l.end - l.start + 1;
@@ -81,7 +89,8 @@ static bool is_range(const char *line)
 }
 
 /* @line: a copy of one line, without its end */
-static int mtree_line(struct mtree *mt, const char *line, bool *ours, bool *seen, struct ebb_err *err)
+static int mtree_line(struct mtree *mt, const char *line, bool *ours, bool *seen,
+		      struct ebb_err *err)
 {
 	if (!strncmp(line, "FlatView #", 10)) {
 		*ours = false;
@@ -113,18 +122,21 @@ int mtree_parse(const char *text, struct mtree *ret, struct ebb_err *err)
 		text += strspn(text, "\r\n");
 	}
 	if (!seen || !mt->nr)
-		return ebb_err_set(err, -EINVAL, "the monitor's `info mtree -f` shows no RAM in the "
+		return ebb_err_set(err, -EINVAL,
+				   "the monitor's `info mtree -f` shows no RAM in the "
 				   "address space \"memory\"");
 	*ret = *mt;
 	return 0;
 }
 
-/* --- which block is which memfd -------------------------------------------------------------- */
+/*
+ * --- which block is which memfd --------------------------------------------------------------
+ */
 
 /** struct block - a RAM block, and the memfd found for it */
 struct block {
 	const char *name;
-	uint64_t size; /* as far as it is seen */
+	uint64_t size;		    /* as far as it is seen */
 	const struct region *memfd; /* any region of it; NULL: not one of ours */
 	uint64_t shift;		    /* offset in the memfd minus offset in the block */
 	bool asked;
@@ -150,7 +162,7 @@ static struct block *find_block(struct placing *p, const char *name)
 	}
 	if (p->nr_blocks == ARRAY_SIZE(p->blocks))
 		return NULL;
-	p->blocks[p->nr_blocks] = (struct block){.name = name};
+	p->blocks[p->nr_blocks] = (struct block) {.name = name};
 	return &p->blocks[p->nr_blocks++];
 }
 
@@ -258,7 +270,7 @@ static unsigned int collect_cuts(struct placing *p, const struct region *memfd, 
 			continue;
 		from = r->offset + b->shift;
 		if (!cut_overlaps(cuts, nr, from, from + r->len))
-			cuts[nr++] = (struct cut){from, from + r->len, r->gpa - from, b->name};
+			cuts[nr++] = (struct cut) {from, from + r->len, r->gpa - from, b->name};
 	}
 	qsort(cuts, nr, sizeof(*cuts), cut_compare);
 	return nr;
@@ -270,7 +282,8 @@ static int add_region(struct placing *p, const struct region *of, uint64_t from,
 	struct region *r = &p->new.r[p->new.nr];
 
 	if (p->new.nr == REGION_MAX)
-		return ebb_err_set(err, -E2BIG, "the guest's RAM is in more than %d pieces", REGION_MAX);
+		return ebb_err_set(err, -E2BIG, "the guest's RAM is in more than %d pieces",
+				   REGION_MAX);
 	*r = *of;
 	r->first = p->new.nr_pages;
 	r->nr = (uint32_t)bytes_to_pages(end - from);
@@ -314,7 +327,7 @@ static int cut_region(struct placing *p, const struct region *of, const struct c
 /* What was split before (by the machine rule) is put together again first. */
 static void join_regions(const struct region_table *t, struct region_table *ret)
 {
-	*ret = (struct region_table){.nr_pages = t->nr_pages};
+	*ret = (struct region_table) {.nr_pages = t->nr_pages};
 	for (unsigned int i = 0; i < t->nr; i++) {
 		const struct region *r = &t->r[i];
 		struct region *last = ret->nr ? &ret->r[ret->nr - 1] : NULL;
@@ -362,7 +375,8 @@ int mtree_place(const struct mtree *mt, uint64_t (*hva_of)(void *arg, uint64_t g
 		match_by_size(p);
 	rc = cut_all(p, &any, err);
 	if (!rc && !any)
-		rc = ebb_err_set(err, -ENOENT, "none of the guest RAM that was found is in the monitor's "
+		rc = ebb_err_set(err, -ENOENT,
+				 "none of the guest RAM that was found is in the monitor's "
 				 "`info mtree -f`: is this the monitor of the same VMM?");
 	if (!rc)
 		*t = p->new;

@@ -25,18 +25,19 @@ struct mtree {
 /**
  * mtree_parse() - the RAM of the flat view that holds the address space "memory"
  *
- * -EINVAL with a sentence when the text has no such view, or a line in it that cannot be understood.
+ * -EINVAL with a sentence when the text has no such view, or a line in it that is not understood.
  */
 int mtree_parse(const char *text, struct mtree *ret, struct ebb_err *err);
 
 /**
- * mtree_place() - set gpa and name of @t's regions, splitting them where the guest sees them in pieces
+ * mtree_place() - set gpa and name of @t's regions, splitting them where the guest sees them in
+ * pieces
  * @hva_of: where in the VMM the RAM at a guest-physical address is; 0 when unknown. NULL: match RAM
- *          blocks and memfds by size, and those of equal size in order of creation (the order of their
- *          descriptors).
+ *          blocks and memfds by size, and those of equal size in order of creation (the order of
+ *          their descriptors).
  *
- * What is not in the view (memory plugged but not enabled yet) keeps REGION_GPA_UNKNOWN. -ENOENT when
- * nothing could be placed; @t is unchanged then.
+ * What is not in the view (memory plugged but not enabled yet) keeps REGION_GPA_UNKNOWN.
+ * -ENOENT when nothing could be placed; @t is unchanged then.
  */
 int mtree_place(const struct mtree *mt, uint64_t (*hva_of)(void *arg, uint64_t gpa), void *arg,
 		struct region_table *t, struct ebb_err *err);

@@ -2,13 +2,13 @@
 /*
  * proc_foreign.c - name a process that maps, or holds open, a memfd that is guest RAM.
  *
- * A second mapper (a vhost-user back end, virtiofsd) has page tables of its own that userfaultfd does not
- * watch: it would read evicted pages as zeros and, by reading, put those zeros into the guest. An open
- * descriptor is where such a mapping comes from.
+ * A second mapper (a vhost-user back end, virtiofsd) has page tables of its own that
+ * userfaultfd does not watch: it would read evicted pages as zeros and, by reading, put those
+ * zeros into the guest. An open descriptor is where such a mapping comes from.
  *
- * Some processes hide even from root (a container's root meets those with more rights than its own). They are
- * passed over: this scan is what gives a culprit its name, while the counts kept by the kernel (see
- * pinguard.h) miss nobody.
+ * Some processes hide even from root (a container's root meets those with more rights than its
+ * own). They are passed over: this scan is what gives a culprit its name, while the counts kept
+ * by the kernel (see pinguard.h) miss nobody.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -66,10 +66,12 @@ static int look_at(pid_t pid, pid_t vmm, const struct region_table *t, struct eb
 		return 0;
 	if (proc_identify(pid, &id, NULL))
 		return 0; /* it has ended since */
-	return ebb_err_set(err, -EBUSY, "process %d (%s) %s guest RAM of process %d: it would read zeros "
-			   "where pages are evicted; stop it, or run the guest without what needs it "
-			   "(vhost-user, virtiofs)", pid, id.exe[0] ? id.exe : id.comm,
-			   maps ? "maps" : "holds open", vmm);
+	return ebb_err_set(
+		err, -EBUSY,
+		"process %d (%s) %s guest RAM of process %d: it would read zeros "
+		"where pages are evicted; stop it, or run the guest without what needs it "
+		"(vhost-user, virtiofs)",
+		pid, id.exe[0] ? id.exe : id.comm, maps ? "maps" : "holds open", vmm);
 }
 
 int proc_foreign_mapper(pid_t pid, const struct region_table *t, struct ebb_err *err)

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * proc_machine.c - where guest RAM lies in guest-physical space, told from the machine type alone.
+ * proc_machine.c - where guest RAM lies in guest-physical space, told from the machine type
+ * alone.
  *
  * DOC: the machine rule
  *
- * Used when no monitor can be asked, for a guest with one memfd at offset 0; with several (NUMA, hot-plugged
- * memory) or anything unusual the address stays unknown rather than guessed. Below 4 GiB room is left
- * for devices, and RAM that does not fit goes on at 4 GiB:
+ * Used when no monitor can be asked, for a guest with one memfd at offset 0; with several
+ * (NUMA, hot-plugged memory) or anything unusual the address stays unknown rather than guessed.
+ * Below 4 GiB room is left for devices, and RAM that does not fit goes on at 4 GiB:
  *
- *   pc (i440FX)  up to 3.5 GiB in one piece; from 3.5 GiB (0xe0000000) on split at 3 GiB (0xc0000000)
- *   q35          below 2.75 GiB (0xb0000000) in one piece; from there on split at 2 GiB (0x80000000)
+ *   pc (i440FX)  below 3.5 GiB (0xe0000000) in one piece; from there on split at 3 GiB (0xc0000000)
+ *   q35          below 2.75 GiB (0xb0000000) in one piece; from there on split at 2 GiB
  *   virt (arm64) one piece at 1 GiB
  *
- * Checked against `info mtree -f` of QEMU 7.2.22: pc with 1024, 3583, 3584 and 4096 MiB, q35 with 1024,
- * 2815, 2816 and 4096 MiB. The rule of virt is QEMU's documented memory map and was not run.
+ * Checked against `info mtree -f` of QEMU 7.2.22: pc with 1024, 3583, 3584 and 4096 MiB, q35
+ * with 1024, 2815, 2816 and 4096 MiB. The rule of virt is QEMU's documented memory map and was
+ * not run.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -100,7 +102,8 @@ char *proc_read_cmdline(pid_t pid, size_t *ret_len)
 	return buf;
 }
 
-const char *proc_cmdline_option(const char *cmdline, size_t len, const char *option, const char *after)
+const char *proc_cmdline_option(const char *cmdline, size_t len, const char *option,
+				const char *after)
 {
 	const char *end = cmdline + len;
 

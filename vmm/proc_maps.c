@@ -30,7 +30,8 @@ static int proc_parse_stat(const char *line, struct proc_id *id)
 	if (!open || !close || close < open)
 		return -EINVAL;
 	if (sscanf(close + 1,
-		   " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+		   " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
+		   "%llu",
 		   &state, &start) != 2)
 		return -EINVAL;
 	snprintf(id->comm, sizeof(id->comm), "%.*s", (int)(close - open - 1), open + 1);
@@ -51,7 +52,10 @@ static void proc_read_exe(int dir, struct proc_id *id)
 		id->exe[n] = '\0';
 }
 
-/* All through one descriptor of the directory: it never turns into a later process with the same pid. */
+/*
+ * All through one descriptor of the directory: it never turns into a later process with the same
+ * pid.
+ */
 static int proc_read_id(int dir, struct proc_id *id)
 {
 	_cleanup_close_ int fd = openat(dir, "stat", O_RDONLY | O_CLOEXEC);
@@ -130,8 +134,9 @@ static bool proc_parse_map(const char *line, struct proc_map *map)
 	int at = 0;
 	size_t len;
 
-	if (sscanf(line, "%llx-%llx %4s %llx %x:%x %llu %n", &start, &end, map->perms, &offset, &maj,
-		   &min, &ino, &at) < 7 || !at)
+	if (sscanf(line, "%llx-%llx %4s %llx %x:%x %llu %n", &start, &end, map->perms, &offset,
+		   &maj, &min, &ino, &at) < 7 ||
+	    !at)
 		return false;
 	map->start = start;
 	map->end = end;
@@ -228,10 +233,12 @@ static int check_flags(const struct proc_map *map, const char *flags, void *arg)
 
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
 		if (!proc_vmflag(flags, wanted[i].flag))
-			return ebb_err_set(err, -EINVAL, "guest memory at %#llx-%#llx %s (VmFlags lacks "
+			return ebb_err_set(err, -EINVAL,
+					   "guest memory at %#llx-%#llx %s (VmFlags lacks "
 					   "\"%s\"): the VMM mapped it anew",
-					   (unsigned long long)map->start, (unsigned long long)map->end,
-					   wanted[i].meaning, wanted[i].flag);
+					   (unsigned long long)map->start,
+					   (unsigned long long)map->end, wanted[i].meaning,
+					   wanted[i].flag);
 	}
 	return 0;
 }
@@ -241,8 +248,10 @@ int proc_check_vmflags(pid_t pid, const struct region_table *t, struct ebb_err *
 	int rc = proc_for_each_region_flags(pid, t, check_flags, err);
 
 	if (rc == -ENOENT)
-		return ebb_err_set(err, -EINVAL, "a part of the guest memory of process %d is no longer "
-				   "mapped where it was", pid);
+		return ebb_err_set(err, -EINVAL,
+				   "a part of the guest memory of process %d is no longer "
+				   "mapped where it was",
+				   pid);
 	if (rc && rc != -EINVAL)
 		return ebb_err_set(err, rc, "cannot read /proc/%d/smaps: %s", pid, strerror(-rc));
 	return rc;

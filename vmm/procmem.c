@@ -4,15 +4,15 @@
  *
  * DOC: what is taken for guest RAM
  *
- * In a QEMU: shared writable mappings of a memfd that its memory-backend-memfd made (the kernel shows the
- * name), or of a file on tmpfs (memory-backend-file). QEMU's other memfds (a vhost log, TCG's code
- * buffer) have other names and are left alone, as are its private mappings (firmware, video memory). In a
- * program that is not QEMU, which only a debugging option admits: any memfd of 1 MiB or more that is
- * mapped shared and writable.
+ * In a QEMU: shared writable mappings of a memfd that its memory-backend-memfd made (the kernel
+ * shows the name), or of a file on tmpfs (memory-backend-file). QEMU's other memfds (a vhost
+ * log, TCG's code buffer) have other names and are left alone, as are its private mappings
+ * (firmware, video memory). In a program that is not QEMU, which only a debugging option
+ * admits: any memfd of 1 MiB or more that is mapped shared and writable.
  *
- * A memfd may be mapped by several adjoining VMAs (madvise and mbind split them): those are one piece. Two
- * pieces that show the same bytes are refused: a page evicted under one would be seen as zeros in the
- * other.
+ * A memfd may be mapped by several adjoining VMAs (madvise and mbind split them): those are one
+ * piece. Two pieces that show the same bytes are refused: a page evicted under one would be
+ * seen as zeros in the other.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -33,13 +33,13 @@
 #endif
 
 #define MEMFD_PREFIX "/memfd:"
-#define QEMU_MEMFD   "/memfd:memory-backend-memfd"
+#define QEMU_NAME    "memory-backend-memfd"
+#define QEMU_MEMFD   MEMFD_PREFIX QEMU_NAME
 #define ANON_SHARED  "/dev/zero"
 #define ANON_HUGE    "/anon_hugepage"
-#define STANDIN_MIN  (1UL << 20) /* smallest memfd taken for RAM in a program that is not QEMU */
-#define FILE_MIN     (1UL << 20) /* smallest file taken for a memory-backend-file */
+#define SMALLEST     (1UL << 20) /* smaller ones are RAM only if QEMU's name says so */
 #define WAY_OUT                                                                                    \
-	"restart it with its RAM on -object memory-backend-memfd,share=on (memory-backend= of "   \
+	"restart it with its RAM on -object memory-backend-memfd,share=on (memory-backend= of "    \
 	"-machine or memdev= of -numa), or start it with ebb-run"
 
 /* --- collecting mappings -------------------------------------------------------------------- */
@@ -75,16 +75,18 @@ static void keep_bigger(struct proc_map *best, const struct proc_map *map)
 static bool is_candidate(const struct collect *c, const struct proc_map *map)
 {
 	if (!c->qemu)
-		return starts_with(map->path, MEMFD_PREFIX) && map_len(map) >= STANDIN_MIN;
+		return starts_with(map->path, MEMFD_PREFIX);
 	if (starts_with(map->path, MEMFD_PREFIX))
 		return starts_with(map->path, QEMU_MEMFD);
-	/* A file: what it lives on is known once its descriptor is here. Devices have memory of their own. */
+	/*
+	 * A file: what it lives on is known once its descriptor is here. Devices have memory of
+	 * their own.
+	 */
 	if (starts_with(map->path, "/dev/") && !starts_with(map->path, "/dev/shm/") &&
 	    !starts_with(map->path, "/dev/hugepages"))
 		return false;
 	return map->path[0] == '/' && !starts_with(map->path, ANON_HUGE) &&
-	       !starts_with(map->path, "/SYSV") && !starts_with(map->path, "/[aio]") &&
-	       map_len(map) >= FILE_MIN;
+	       !starts_with(map->path, "/SYSV") && !starts_with(map->path, "/[aio]");
 }
 
 static void name_region(struct region *r, const char *path)
@@ -115,7 +117,7 @@ static void collect_piece(struct collect *c, const struct proc_map *map)
 			return;
 		}
 		r = &c->t.r[c->t.nr++];
-		*r = (struct region){
+		*r = (struct region) {
 			.hva = map->start,
 			.file_off = map->offset,
 			.gpa = REGION_GPA_UNKNOWN,
@@ -156,7 +158,10 @@ static int collect_map(const struct proc_map *map, void *arg)
 
 /* --- descriptors ---------------------------------------------------------------------------- */
 
-/* The VMM's descriptor of the file: by inode, as names prove nothing; writable, as a hole needs that. */
+/*
+ * The VMM's descriptor of the file: by inode, as names prove nothing; writable, as a hole needs
+ * that.
+ */
 static int find_remote_fd(pid_t pid, dev_t dev, ino_t ino)
 {
 	char path[300];
@@ -192,11 +197,14 @@ static int fetch_memfd(struct region_table *t, struct region *r, pid_t pid, int 
 	}
 	r->remote_fd = find_remote_fd(pid, r->dev, r->ino);
 	if (r->remote_fd == -ENOENT)
-		return ebb_err_set(err, -ENOENT, "process %d keeps no writable descriptor of the memory "
-				   "at %#" PRIx64 " (%s)", pid, r->hva, r->name);
+		return ebb_err_set(err, -ENOENT,
+				   "process %d keeps no writable descriptor of the memory "
+				   "at %#" PRIx64 " (%s)",
+				   pid, r->hva, r->name);
 	if (r->remote_fd < 0)
-		return ebb_err_set(err, r->remote_fd, "cannot list the descriptors of process %d: %s",
-				   pid, strerror(-r->remote_fd));
+		return ebb_err_set(err, r->remote_fd,
+				   "cannot list the descriptors of process %d: %s", pid,
+				   strerror(-r->remote_fd));
 	r->memfd = sys_pidfd_getfd(pidfd, r->remote_fd);
 	if (r->memfd < 0)
 		return ebb_err_set(err, -errno, "cannot fetch descriptor %d of process %d: %s",
@@ -213,18 +221,26 @@ static int check_backing(const struct region *r, pid_t pid, struct ebb_err *err)
 		return ebb_err_set(err, -errno, "cannot look at the memory of process %d: %s", pid,
 				   strerror(errno));
 	if (fs.f_type == HUGETLBFS_MAGIC)
-		return ebb_err_set(err, -EOPNOTSUPP, "guest RAM of process %d (%s) is on huge pages "
-				   "(hugetlb), which cannot be evicted: restart it without hugetlb=on "
-				   "or <hugepages/>", pid, r->name);
+		return ebb_err_set(
+			err, -EOPNOTSUPP,
+			"guest RAM of process %d (%s) is on huge pages "
+			"(hugetlb), which cannot be evicted: restart it without hugetlb=on "
+			"or <hugepages/>",
+			pid, r->name);
 	if (fs.f_type != TMPFS_MAGIC)
-		return ebb_err_set(err, -EOPNOTSUPP, "guest RAM of process %d (%s) is a file on a disk, "
-				   "not shared memory: " WAY_OUT, pid, r->name);
-	if (st.st_dev != r->dev || st.st_ino != r->ino)
-		return ebb_err_set(err, -EAGAIN, "the memory of process %d changed while it was looked "
-				   "at: try again", pid);
-	if ((uint64_t)st.st_size < r->file_off + pages_to_bytes(r->nr))
-		return ebb_err_set(err, -EINVAL, "process %d maps more of its memory (%s) than there is",
+		return ebb_err_set(err, -EOPNOTSUPP,
+				   "guest RAM of process %d (%s) is a file on a disk, "
+				   "not shared memory: " WAY_OUT,
 				   pid, r->name);
+	if (st.st_dev != r->dev || st.st_ino != r->ino)
+		return ebb_err_set(err, -EAGAIN,
+				   "the memory of process %d changed while it was looked "
+				   "at: try again",
+				   pid);
+	if ((uint64_t)st.st_size < r->file_off + pages_to_bytes(r->nr))
+		return ebb_err_set(err, -EINVAL,
+				   "process %d maps more of its memory (%s) than there is", pid,
+				   r->name);
 	return 0;
 }
 
@@ -248,21 +264,28 @@ void proc_close_regions(struct region_table *t)
 static int refuse_none(const struct collect *c, struct ebb_err *err)
 {
 	if (c->private_ram.end)
-		return ebb_err_set(err, -EOPNOTSUPP, "guest RAM of process %d is a memfd mapped privately "
-				   "(share=off): " WAY_OUT, c->pid);
+		return ebb_err_set(err, -EOPNOTSUPP,
+				   "guest RAM of process %d is a memfd mapped privately "
+				   "(share=off): " WAY_OUT,
+				   c->pid);
 	if (starts_with(c->nameless.path, ANON_HUGE))
-		return ebb_err_set(err, -EOPNOTSUPP, "guest RAM of process %d is on huge pages (hugetlb), "
-				   "which cannot be evicted: " WAY_OUT, c->pid);
+		return ebb_err_set(err, -EOPNOTSUPP,
+				   "guest RAM of process %d is on huge pages (hugetlb), "
+				   "which cannot be evicted: " WAY_OUT,
+				   c->pid);
 	if (c->nameless.end)
-		return ebb_err_set(err, -EOPNOTSUPP, "guest RAM of process %d is shared anonymous memory "
+		return ebb_err_set(err, -EOPNOTSUPP,
+				   "guest RAM of process %d is shared anonymous memory "
 				   "without a descriptor (memory-backend-ram,share=on): " WAY_OUT,
 				   c->pid);
 	if (c->qemu && c->biggest_anon.end)
-		return ebb_err_set(err, -EOPNOTSUPP, "guest RAM of process %d is private memory (%" PRIu64
-				   " MiB at %#" PRIx64 "), which cannot be taken over: " WAY_OUT, c->pid,
-				   map_len(&c->biggest_anon) >> 20, c->biggest_anon.start);
-	return ebb_err_set(err, -ENOENT, "process %d maps no shared memory that could be guest RAM: "
-			   WAY_OUT, c->pid);
+		return ebb_err_set(err, -EOPNOTSUPP,
+				   "guest RAM of process %d is private memory (%" PRIu64
+				   " MiB at %#" PRIx64 "), which cannot be taken over: " WAY_OUT,
+				   c->pid, map_len(&c->biggest_anon) >> 20, c->biggest_anon.start);
+	return ebb_err_set(err, -ENOENT,
+			   "process %d maps no shared memory that could be guest RAM: " WAY_OUT,
+			   c->pid);
 }
 
 static int check_aliases(const struct region_table *t, pid_t pid, struct ebb_err *err)
@@ -274,10 +297,12 @@ static int check_aliases(const struct region_table *t, pid_t pid, struct ebb_err
 			if (a->dev == b->dev && a->ino == b->ino &&
 			    a->file_off < b->file_off + pages_to_bytes(b->nr) &&
 			    b->file_off < a->file_off + pages_to_bytes(a->nr))
-				return ebb_err_set(err, -EOPNOTSUPP, "process %d maps the same memory "
-						   "twice (%#" PRIx64 " and %#" PRIx64 "): evicting "
-						   "it under one mapping would show zeros in the other",
-						   pid, b->hva, a->hva);
+				return ebb_err_set(
+					err, -EOPNOTSUPP,
+					"process %d maps the same memory "
+					"twice (%#" PRIx64 " and %#" PRIx64 "): evicting "
+					"it under one mapping would show zeros in the other",
+					pid, b->hva, a->hva);
 		}
 	}
 	return 0;
@@ -286,14 +311,16 @@ static int check_aliases(const struct region_table *t, pid_t pid, struct ebb_err
 static int refuse_parts(const struct collect *c, struct ebb_err *err)
 {
 	if (c->too_many)
-		return ebb_err_set(err, -E2BIG, "process %d has more than %d pieces of guest RAM", c->pid,
-				   REGION_MAX);
+		return ebb_err_set(err, -E2BIG, "process %d has more than %d pieces of guest RAM",
+				   c->pid, REGION_MAX);
 	if (c->pages > UINT32_MAX)
-		return ebb_err_set(err, -E2BIG, "process %d has more than 16 TiB of guest RAM", c->pid);
+		return ebb_err_set(err, -E2BIG, "process %d has more than 16 TiB of guest RAM",
+				   c->pid);
 	if (c->private_ram.end)
-		return ebb_err_set(err, -EOPNOTSUPP, "a part of the guest RAM of process %d is mapped "
-				   "privately (share=off, at %#" PRIx64 "): " WAY_OUT, c->pid,
-				   c->private_ram.start);
+		return ebb_err_set(err, -EOPNOTSUPP,
+				   "a part of the guest RAM of process %d is mapped "
+				   "privately (share=off, at %#" PRIx64 "): " WAY_OUT,
+				   c->pid, c->private_ram.start);
 	return check_aliases(&c->t, c->pid, err);
 }
 
@@ -310,6 +337,30 @@ static int check_stray_map(const struct proc_map *map, void *arg)
 	return 0;
 }
 
+/*
+ * Whole pieces are measured, not VMAs: a piece may have a VMA of one page. A file that QEMU
+ * keeps no descriptor of is not one of its memory backends (graphics drivers map some).
+ */
+static bool is_ram(const struct collect *c, const struct region *r)
+{
+	if (c->qemu && !strcmp(r->name, QEMU_NAME))
+		return true;
+	if (pages_to_bytes(r->nr) < SMALLEST)
+		return false;
+	return !c->qemu || find_remote_fd(c->pid, r->dev, r->ino) != -ENOENT;
+}
+
+static void drop_others(struct collect *c)
+{
+	unsigned int kept = 0;
+
+	for (unsigned int i = 0; i < c->t.nr; i++) {
+		if (is_ram(c, &c->t.r[i]))
+			c->t.r[kept++] = c->t.r[i];
+	}
+	c->t.nr = kept;
+}
+
 static void number_pages(struct region_table *t)
 {
 	for (unsigned int i = 0; i < t->nr; i++) {
@@ -324,6 +375,7 @@ static int collect_regions(struct collect *c, struct ebb_err *err)
 
 	if (rc)
 		return ebb_err_set(err, rc, "cannot read /proc/%d/maps: %s", c->pid, strerror(-rc));
+	drop_others(c);
 	if (!c->t.nr)
 		return refuse_none(c, err);
 	rc = refuse_parts(c, err);
@@ -332,8 +384,10 @@ static int collect_regions(struct collect *c, struct ebb_err *err)
 	number_pages(&c->t);
 	rc = proc_for_each_map(c->pid, check_stray_map, c);
 	if (rc == -EEXIST)
-		return ebb_err_set(err, -EOPNOTSUPP, "process %d maps its guest RAM a second time: "
-				   "evicted pages would read as zeros there", c->pid);
+		return ebb_err_set(err, -EOPNOTSUPP,
+				   "process %d maps its guest RAM a second time: "
+				   "evicted pages would read as zeros there",
+				   c->pid);
 	return rc;
 }
 

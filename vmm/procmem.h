@@ -55,12 +55,13 @@ int proc_find_regions(pid_t pid, int pidfd, struct region_table *ret, struct ebb
 char *proc_read_cmdline(pid_t pid, size_t *ret_len);
 
 /**
- * proc_cmdline_option() - the argument that follows -@option (or --@option), "" for one that is last
+ * proc_cmdline_option() - the argument after -@option (or --@option), "" for one that is last
  * @after: what this function returned before, to find the next one; NULL for the first
  */
-const char *proc_cmdline_option(const char *cmdline, size_t len, const char *option, const char *after);
+const char *proc_cmdline_option(const char *cmdline, size_t len, const char *option,
+				const char *after);
 
-/** proc_place_by_machine() - the machine rule alone: set gpa from the machine type in /proc/PID/cmdline */
+/** proc_place_by_machine() - the machine rule alone: set gpa from the type in /proc/PID/cmdline */
 void proc_place_by_machine(pid_t pid, struct region_table *t);
 
 /** proc_place_one() - the rule for @machine ("pc", "q35", "pc-q35-7.2", ...), for tests */

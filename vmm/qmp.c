@@ -4,10 +4,10 @@
  *
  * DOC: framing and trust
  *
- * QEMU ends each message with a line break and never puts one inside, so lines are the frames here. What
- * comes back is bounded (QMP_MAX) and the whole exchange ends at a deadline, because a VMM that hangs, or
- * a monitor that serves somebody else first and stays silent, must not hang the daemon. Events that come
- * between are dropped; an answer is told by its id.
+ * QEMU ends each message with a line break and never puts one inside, so lines are the frames
+ * here. What comes back is bounded (QMP_MAX) and the whole exchange ends at a deadline, because
+ * a VMM that hangs, or a monitor that serves somebody else first and stays silent, must not
+ * hang the daemon. Events that come between are dropped; an answer is told by its id.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,7 +22,8 @@
 #include "mtree.h"
 #include "qmp.h"
 
-#define QMP_MAX (8U << 20) /* bytes of one answer; `info mtree -f` of a large guest has some 100 KiB */
+#define QMP_MAX                                                                                    \
+	(8U << 20) /* bytes of one answer; `info mtree -f` of a large guest has some 100 KiB */
 
 struct qmp {
 	int fd;
@@ -44,11 +45,16 @@ static uint64_t now_ms(void)
 static int refuse_late(const struct qmp *q, bool greeted, struct ebb_err *err)
 {
 	if (greeted)
-		return ebb_err_set(err, -ETIMEDOUT, "the monitor at %s does not answer: the VMM hangs, or "
-				   "is very busy", q->path);
-	return ebb_err_set(err, -ETIMEDOUT, "the monitor at %s does not greet: it serves one client at a "
-			   "time, and perhaps another (libvirt?) has it; give the VMM a second one (-qmp "
-			   "unix:PATH,server=on,wait=off)", q->path);
+		return ebb_err_set(err, -ETIMEDOUT,
+				   "the monitor at %s does not answer: the VMM hangs, or "
+				   "is very busy",
+				   q->path);
+	return ebb_err_set(
+		err, -ETIMEDOUT,
+		"the monitor at %s does not greet: it serves one client at a "
+		"time, and perhaps another (libvirt?) has it; give the VMM a second one (-qmp "
+		"unix:PATH,server=on,wait=off)",
+		q->path);
 }
 
 /* Waits for @events; 0, -ETIMEDOUT, or what poll() says. */
@@ -133,7 +139,8 @@ static int qmp_receive(struct qmp *q, json_t **ret)
 		size_t used;
 		int rc;
 
-		end = q->len > q->scanned ? memchr(q->buf + q->scanned, '\n', q->len - q->scanned) : NULL;
+		end = q->len > q->scanned ? memchr(q->buf + q->scanned, '\n', q->len - q->scanned) :
+					    NULL;
 		if (!end) {
 			q->scanned = q->len;
 			rc = qmp_fill(q);
@@ -162,8 +169,10 @@ static int refuse_message(const struct qmp *q, int rc, bool greeted, struct ebb_
 		return refuse_late(q, greeted, err);
 	case -EBADMSG:
 	case -EMSGSIZE:
-		return ebb_err_set(err, rc, "what answers at %s does not speak QMP: is it a human monitor, "
-				   "or another program's socket?", q->path);
+		return ebb_err_set(err, rc,
+				   "what answers at %s does not speak QMP: is it a human monitor, "
+				   "or another program's socket?",
+				   q->path);
 	case -ECONNRESET:
 	case -EPIPE:
 		return ebb_err_set(err, rc, "the monitor at %s closed the connection", q->path);
@@ -209,8 +218,8 @@ static int qmp_command(struct qmp *q, const char *command, json_t *args, json_t 
 		const char *desc = json_string_value(
 			json_object_get(json_object_get(answer, "error"), "desc"));
 
-		rc = ebb_err_set(err, -EREMOTEIO, "the monitor at %s refuses %s: %s", q->path, command,
-				 desc ? desc : "no reason given");
+		rc = ebb_err_set(err, -EREMOTEIO, "the monitor at %s refuses %s: %s", q->path,
+				 command, desc ? desc : "no reason given");
 	}
 	json_decref(answer);
 	return rc;
@@ -221,8 +230,10 @@ static int qmp_connect(struct qmp *q, struct ebb_err *err)
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 
 	if (strlen(q->path) >= sizeof(addr.sun_path))
-		return ebb_err_set(err, -ENAMETOOLONG, "the path of the monitor is longer than %zu bytes: "
-				   "%s", sizeof(addr.sun_path) - 1, q->path);
+		return ebb_err_set(err, -ENAMETOOLONG,
+				   "the path of the monitor is longer than %zu bytes: "
+				   "%s",
+				   sizeof(addr.sun_path) - 1, q->path);
 	memcpy(addr.sun_path, q->path, strlen(q->path) + 1);
 	q->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (q->fd < 0)
@@ -248,7 +259,8 @@ static int qmp_open(struct qmp *q, const char *path, int timeout_ms, struct ebb_
 	json_t *greeting = NULL;
 	int rc;
 
-	*q = (struct qmp){.fd = -1, .path = path, .deadline = now_ms() + (uint64_t)MAX(timeout_ms, 0)};
+	*q = (struct qmp) {
+		.fd = -1, .path = path, .deadline = now_ms() + (uint64_t)MAX(timeout_ms, 0)};
 	rc = qmp_connect(q, err);
 	if (!rc) {
 		rc = qmp_receive(q, &greeting);
@@ -277,7 +289,8 @@ static int qmp_human(struct qmp *q, const char *line, char **ret_text, struct eb
 	if (json_is_string(value))
 		*ret_text = strdup(json_string_value(value));
 	else
-		rc = ebb_err_set(err, -EBADMSG, "the monitor at %s answers %s with no text", q->path, line);
+		rc = ebb_err_set(err, -EBADMSG, "the monitor at %s answers %s with no text",
+				 q->path, line);
 	json_decref(value);
 	return rc || *ret_text ? rc : ebb_err_set(err, -ENOMEM, "out of memory");
 }
@@ -313,7 +326,9 @@ int qmp_hmp(const char *path, const char *line, int timeout_ms, char **ret_text,
 
 /* --- placing regions ------------------------------------------------------------------------ */
 
-/* "Host virtual address for 0x100000000 (pc.ram) is 0x7f74cbfff000", or a sentence that says no. */
+/*
+ * "Host virtual address for 0x100000000 (pc.ram) is 0x7f74cbfff000", or a sentence that says no.
+ */
 static uint64_t ask_hva(void *arg, uint64_t gpa)
 {
 	_cleanup_free_ char *text = NULL;
@@ -346,8 +361,7 @@ int qmp_parse_mtree(const char *text, struct region_table *t, struct ebb_err *er
 	return place(text, NULL, t, err);
 }
 
-int qmp_place_regions(const char *path, struct region_table *t, int timeout_ms,
-		      struct ebb_err *err)
+int qmp_place_regions(const char *path, struct region_table *t, int timeout_ms, struct ebb_err *err)
 {
 	_cleanup_free_ char *text = NULL;
 	struct qmp q;

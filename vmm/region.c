@@ -2,8 +2,8 @@
 /*
  * region.c - find the RAM block of an address or a page index.
  *
- * A guest has a handful of regions, so a linear look beats anything clever; what matters is that a
- * fault's address outside every region is noticed (NULL) and never rounded into one.
+ * A guest has a handful of regions, so a linear look beats anything clever; what matters is
+ * that a fault's address outside every region is noticed (NULL) and never rounded into one.
  */
 #include <unistd.h>
 #include "region.h"
@@ -30,7 +30,10 @@ const struct region *region_find_index(const struct region_table *t, uint32_t id
 	return NULL;
 }
 
-/* The memfd's file offset moves, here and in the VMM, whose descriptor it is too: neither reads by it. */
+/*
+ * The memfd's file offset moves, here and in the VMM, whose descriptor it is too: neither reads
+ * by it.
+ */
 bool region_holds(const struct region *r, uint32_t idx)
 {
 	off_t off = (off_t)region_offset(r, idx);

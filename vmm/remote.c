@@ -4,12 +4,13 @@
  *
  * DOC: which userfaultfd
  *
- * userfaultfd(2) is refused to a VMM that runs unprivileged, as libvirt's do. UFFD_USER_MODE_ONLY would be
- * allowed and is useless: faults taken inside the kernel (KVM's, and those of the VMM's own disk I/O)
- * would fail. /dev/userfaultfd asks for no capability but for the right to open the node, which we
- * have and the VMM's private /dev lacks; so the open node travels: the VMM is made to create a socket pair,
- * we fetch one end, send the node through it, the VMM receives it and asks it for a descriptor of its
- * own address space. Both ways the VMM ends up with exactly one more descriptor.
+ * userfaultfd(2) is refused to a VMM that runs unprivileged, as libvirt's do.
+ * UFFD_USER_MODE_ONLY would be allowed and is useless: faults taken inside the kernel (KVM's,
+ * and those of the VMM's own disk I/O) would fail. /dev/userfaultfd asks for no capability but
+ * for the right to open the node, which we have and the VMM's private /dev lacks; so the open
+ * node travels: the VMM is made to create a socket pair, we fetch one end, send the node
+ * through it, the VMM receives it and asks it for a descriptor of its own address space. Both
+ * ways the VMM ends up with exactly one more descriptor.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -55,17 +56,16 @@ static void remote_call_close(struct inject *inj, int *fd)
 	*fd = -1;
 }
 
-/* --- the device, sent through a socket pair --------------------------------------------------- */
+/*
+ * --- the device, sent through a socket pair ---------------------------------------------------
+ */
 
 /* Where things lie in the scratch memory. */
 struct parcel {
 	struct msghdr msg;
 	struct iovec iov;
 	uint64_t data;
-	union {
-		struct cmsghdr hdr; /* for its alignment */
-		char space[CMSG_SPACE(sizeof(int))];
-	} control;
+	uint64_t control[CMSG_SPACE(sizeof(int)) / sizeof(uint64_t)]; /* aligned for a cmsghdr */
 	int pair[2];
 };
 _Static_assert(sizeof(struct parcel) <= INJECT_SCRATCH, "the parcel must fit the scratch memory");
@@ -73,13 +73,13 @@ _Static_assert(sizeof(struct parcel) <= INJECT_SCRATCH, "the parcel must fit the
 static int send_device(int sock, int dev)
 {
 	struct parcel p = {.data = 0};
-	struct cmsghdr *c = &p.control.hdr;
+	struct cmsghdr *c = (struct cmsghdr *)p.control;
 
-	p.iov = (struct iovec){&p.data, 1};
+	p.iov = (struct iovec) {&p.data, 1};
 	p.msg.msg_iov = &p.iov;
 	p.msg.msg_iovlen = 1;
-	p.msg.msg_control = &p.control;
-	p.msg.msg_controllen = sizeof(p.control.space);
+	p.msg.msg_control = p.control;
+	p.msg.msg_controllen = sizeof(p.control);
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(int));
@@ -92,15 +92,16 @@ static int receive_device(struct inject *inj, int sock)
 {
 	const uint64_t base = inject_scratch(inj);
 	struct parcel p = {.data = 0};
+	const struct cmsghdr *c = (const struct cmsghdr *)p.control;
 	long n;
 	int rc, fd;
 
 #define THERE(member) ((void *)(uintptr_t)(base + offsetof(struct parcel, member)))
-	p.iov = (struct iovec){THERE(data), 1};
+	p.iov = (struct iovec) {THERE(data), 1};
 	p.msg.msg_iov = THERE(iov);
 	p.msg.msg_iovlen = 1;
 	p.msg.msg_control = THERE(control);
-	p.msg.msg_controllen = sizeof(p.control.space);
+	p.msg.msg_controllen = sizeof(p.control);
 #undef THERE
 	rc = inject_write(inj, 0, &p, sizeof(p));
 	if (rc)
@@ -111,11 +112,12 @@ static int receive_device(struct inject *inj, int sock)
 	rc = inject_read(inj, 0, &p, sizeof(p));
 	if (rc)
 		return rc;
-	/* A security module that does not let the VMM have the device drops it from the message. */
-	if (n != 1 || p.msg.msg_controllen < CMSG_LEN(sizeof(int)) ||
-	    p.control.hdr.cmsg_type != SCM_RIGHTS)
+	/*
+	 * A security module that does not let the VMM have the device drops it from the message.
+	 */
+	if (n != 1 || p.msg.msg_controllen < CMSG_LEN(sizeof(int)) || c->cmsg_type != SCM_RIGHTS)
 		return -EACCES;
-	memcpy(&fd, CMSG_DATA(&p.control.hdr), sizeof(fd));
+	memcpy(&fd, CMSG_DATA(c), sizeof(fd));
 	return fd;
 }
 
@@ -209,18 +211,21 @@ static int plant(struct inject *inj, void *arg)
 	if (rc)
 		return rc;
 	rc = plant_ring(inj, pl);
-	/* Not for want of a ring, but because the VMM died or is out of reach: nothing will work. */
+	/*
+	 * Not for want of a ring, but because the VMM died or is out of reach: nothing will work.
+	 */
 	if (rc == -ESRCH)
 		return rc;
 	if (rc)
-		log_info("no io_uring in the VMM (%s): each sampling step will stop it for a moment",
-			 strerror(-rc));
+		log_info(
+			"no io_uring in the VMM (%s): each sampling step will stop it for a moment",
+			strerror(-rc));
 	return 0;
 }
 
 static void remote_init(struct remote *rem, int pidfd)
 {
-	*rem = (struct remote){
+	*rem = (struct remote) {
 		.pidfd = pidfd,
 		.uffd = -1,
 		.remote_uffd = -1,
@@ -237,16 +242,20 @@ static int refuse_plant(pid_t pid, int rc, const struct planting *pl, struct ebb
 	if (rc == -ESRCH)
 		return ebb_err_set(err, rc, "process %d ended while it was taken over", pid);
 	if (rc == -EPERM && by_device && pl->dev < 0)
-		return ebb_err_set(err, rc, "process %d may not create a userfaultfd and /dev/userfaultfd "
-				   "cannot be opened here: run as root on Linux 6.1 or newer, or set "
-				   "vm.unprivileged_userfaultfd=1", pid);
+		return ebb_err_set(
+			err, rc,
+			"process %d may not create a userfaultfd and /dev/userfaultfd "
+			"cannot be opened here: run as root on Linux 6.1 or newer, or set "
+			"vm.unprivileged_userfaultfd=1",
+			pid);
 	if (rc == -EACCES)
-		return ebb_err_set(err, rc, "a security policy (seccomp, AppArmor or SELinux) of process "
+		return ebb_err_set(err, rc,
+				   "a security policy (seccomp, AppArmor or SELinux) of process "
 				   "%d forbids what it takes to create a userfaultfd there (by %s)",
 				   pid, pl->rem.how);
 	if (rc == -EMFILE)
-		return ebb_err_set(err, rc, "process %d has no descriptor left: raise its RLIMIT_NOFILE",
-				   pid);
+		return ebb_err_set(
+			err, rc, "process %d has no descriptor left: raise its RLIMIT_NOFILE", pid);
 	return ebb_err_set(err, rc, "cannot create a userfaultfd in process %d (by %s): %s", pid,
 			   pl->rem.how, strerror(-rc));
 }
@@ -307,8 +316,10 @@ static int refetch_one(int pidfd, int remote_fd, const char *link, struct ebb_er
 	n = readlink(path, is, sizeof(is) - 1);
 	is[n > 0 ? n : 0] = '\0';
 	if (strcmp(is, link))
-		return ebb_err_set(err, -EBADF, "descriptor %d of the VMM is %s, not the %s that was "
-				   "left there", remote_fd, is, link);
+		return ebb_err_set(err, -EBADF,
+				   "descriptor %d of the VMM is %s, not the %s that was "
+				   "left there",
+				   remote_fd, is, link);
 	rc = fd;
 	fd = -1;
 	return rc;
@@ -356,7 +367,10 @@ void remote_forget(struct remote *rem)
 	rem->ring_fd = rem->uffd = -1;
 }
 
-/* Is descriptor @there of @pid still the file we have as @here? The VMM may have closed and reused it. */
+/*
+ * Is descriptor @there of @pid still the file we have as @here? The VMM may have closed and
+ * reused it.
+ */
 static bool same_file(pid_t pid, int there, int here, const char *link)
 {
 	char path[64], is[64];

@@ -4,16 +4,18 @@
  *
  * DOC: counting
  *
- * The ring outlives this process, and its two tails in shared memory count everything ever submitted and
- * everything ever completed. So they tell what a count of our own could not: an operation of a daemon that
- * died is still under way exactly while the tails differ (each operation posts one completion, and there
- * is room for all: at most 64 are submitted, the completion queue holds 128). An operation's user_data is
- * the submission count at its place, so that a completion that comes late, after its caller has given
- * up, is told from the one waited for and dropped.
+ * The ring outlives this process, and its two tails in shared memory count everything ever
+ * submitted and everything ever completed. So they tell what a count of our own could not: an
+ * operation of a daemon that died is still under way exactly while the tails differ (each
+ * operation posts one completion, and there is room for all: at most 64 are submitted, the
+ * completion queue holds 128). An operation's user_data is the submission count at its place,
+ * so that a completion that comes late, after its caller has given up, is told from the one
+ * waited for and dropped.
  *
- * A ring is mapped again after a take-over with the library's own position at 0; it is set to the tail in
- * shared memory, or a submission would move that backwards. The index array between positions and entries
- * is filled here because the library fills it only for rings it made itself.
+ * A ring is mapped again after a take-over with the library's own position at 0; it is set to
+ * the tail in shared memory, or a submission would move that backwards. The index array between
+ * positions and entries is filled here because the library fills it only for rings it made
+ * itself.
  */
 #include <errno.h>
 #include <poll.h>
@@ -63,17 +65,6 @@ void remote_ring_unmap(struct remote *rem)
 	memset(ring, 0, sizeof(*ring));
 }
 
-/* The kernel thread sleeps when nothing came for a while, and says so in shared memory. */
-static int wake_kernel(struct remote *rem)
-{
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!(load(rem->ring.sq.kflags) & IORING_SQ_NEED_WAKEUP))
-		return 0;
-	if (syscall(__NR_io_uring_enter, rem->ring_fd, 0, 0, IORING_ENTER_SQ_WAKEUP, NULL, 0) < 0)
-		return -errno;
-	return 0;
-}
-
 /* Consumes what is there; true with *@ret_res when @user_data's completion was among it. */
 static bool reap(struct remote *rem, uint64_t user_data, int *ret_res)
 {
@@ -98,7 +89,10 @@ static uint64_t now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-/* A VMM that dies takes the kernel thread with it and nothing completes any more: watch it as well. */
+/*
+ * A VMM that dies takes the kernel thread with it and nothing completes any more: watch it as
+ * well.
+ */
 static int await(struct remote *rem, uint64_t user_data, int *ret_res)
 {
 	const uint64_t deadline = now_ms() + REMOTE_WAIT_MS;
@@ -149,9 +143,12 @@ bool remote_idle(struct remote *rem)
 
 	if (rem->ring_fd < 0)
 		return true;
-	/* The dead daemon may have been about to wake the thread. */
+	/*
+	 * The kernel thread sleeps when nothing comes for a while, and whoever submits wakes it: the
+	 * daemon that died may have been about to.
+	 */
 	if (load(ring->sq.khead) != load(ring->sq.ktail))
-		wake_kernel(rem);
+		syscall(__NR_io_uring_enter, rem->ring_fd, 0, 0, IORING_ENTER_SQ_WAKEUP, NULL, 0);
 	reap(rem, 0, &ignored);
 	return load(ring->sq.ktail) == load(ring->cq.ktail);
 }

@@ -9,7 +9,8 @@
 
 #define REMOTE_RING_ENTRIES 64
 #define REMOTE_RING_IDLE_MS 5	       /* the kernel thread polls this long before it sleeps */
-#define REMOTE_MADVISE_MAX  (1ULL << 30) /* an entry's length has 32 bits; and a piece ends in bounded time */
+/* An entry's length has 32 bits; and a piece ends in bounded time. */
+#define REMOTE_MADVISE_MAX (1ULL << 30)
 
 /** remote_ring_map() - map rem->ring_fd as rem->ring_params say; nothing to do without a ring */
 int remote_ring_map(struct remote *rem);

@@ -16,8 +16,9 @@ static int uffd_ioctl(int fd, unsigned long request, void *arg)
 }
 
 /*
- * UFFDIO_API answers once per descriptor, so asking which features there are costs one of its own. The
- * system call is refused to a process without CAP_SYS_PTRACE; the device node is then the other way.
+ * UFFDIO_API answers once per descriptor, so asking which features there are costs one of its
+ * own. The system call is refused to a process without CAP_SYS_PTRACE; the device node is then
+ * the other way.
  */
 static int uffd_open_own(void)
 {
@@ -59,8 +60,9 @@ int uffd_enable(int fd)
 }
 
 /*
- * Never MINOR: with it each page whose PTE was dropped for sampling would cost a message. MISSING alone
- * would leave fault-around on, and one touch would bring back sixteen pages' accessed state.
+ * Never MINOR: with it each page whose PTE was dropped for sampling would cost a message.
+ * MISSING alone would leave fault-around on, and one touch would bring back sixteen pages'
+ * accessed state.
  */
 int uffd_register(int fd, uint64_t start, uint64_t len)
 {
@@ -90,9 +92,9 @@ int uffd_unregister(int fd, uint64_t start, uint64_t len)
 }
 
 /*
- * What the kernel writes to the copy field of a COPY or ZEROPAGE: bytes installed, or a negative errno when
- * there were none. A call that stops half-way fails with EAGAIN and a positive count whatever the reason;
- * the caller goes on behind it and meets the true one.
+ * What the kernel writes to the copy field of a COPY or ZEROPAGE: bytes installed, or a
+ * negative errno when there were none. A call that stops half-way fails with EAGAIN and a
+ * positive count whatever the reason; the caller goes on behind it and meets the true one.
  */
 static size_t uffd_filled(int64_t field)
 {

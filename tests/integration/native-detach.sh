@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # native-detach.sh - detach, and the end of ebbd by SIGTERM, bring every page back and leave nothing behind.
 set -eu
-# shellcheck source=tests/integration/native-lib.sh
-. "$(dirname "$0")/native-lib.sh"
+# shellcheck source=tests/integration/native.lib.sh
+. "$(dirname "$0")/native.lib.sh"
 
 # clean WHAT - as if ebbd had never been there
 clean() {

@@ -6,8 +6,8 @@
 # slot is freed. Under load with random eviction and with the zap sampler, whose own REMOVE events are not discards; and
 # at rest, where every count can be checked.
 set -eu
-# shellcheck source=tests/integration/native-lib.sh
-. "$(dirname "$0")/native-lib.sh"
+# shellcheck source=tests/integration/native.lib.sh
+. "$(dirname "$0")/native.lib.sh"
 
 # under_load WHAT STANDIN-OPTION EBBD-ARGS...
 under_load() {

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # native-limit.sh - the limit is kept, by the kernel's own count, while it is set, lowered, raised and lifted.
 set -eu
-# shellcheck source=tests/integration/native-lib.sh
-. "$(dirname "$0")/native-lib.sh"
+# shellcheck source=tests/integration/native.lib.sh
+. "$(dirname "$0")/native.lib.sh"
 
 pages_of() {
 	echo $(($1 * 256))

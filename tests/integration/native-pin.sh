@@ -6,8 +6,8 @@
 # is written to the pipe. Meanwhile everything around the page is evicted. With no guard but a delay the page is
 # evicted too, and the data must be LOST, or this test could not fail.
 set -eu
-# shellcheck source=tests/integration/native-lib.sh
-. "$(dirname "$0")/native-lib.sh"
+# shellcheck source=tests/integration/native.lib.sh
+. "$(dirname "$0")/native.lib.sh"
 
 PAGE_NO=100
 

@@ -5,8 +5,8 @@
 # On a tmpfs of its own mounted with huge=always, so that no setting of the host is changed. A file is taken for RAM only
 # in a QEMU, so the stand-in runs under such a name.
 set -eu
-# shellcheck source=tests/integration/native-lib.sh
-. "$(dirname "$0")/native-lib.sh"
+# shellcheck source=tests/integration/native.lib.sh
+. "$(dirname "$0")/native.lib.sh"
 
 HUGE=
 nat_cleanup() {

@@ -169,8 +169,7 @@ static int make_memory(void)
 		return -1;
 	memset(minds, ZERO, nr_pages);
 	if ((!opt.inherit && madvise(mem, size, MADV_DONTFORK)) ||
-	    (opt.huge && madvise(mem, size, MADV_HUGEPAGE)) || (opt.lock && mlock(mem, size)) ||
-	    (opt.uffd && add_uffd()))
+	    (opt.huge && madvise(mem, size, MADV_HUGEPAGE)) || (opt.lock && mlock(mem, size)))
 		return -1;
 	return opt.alias && mmap(NULL, size, PROT_READ, MAP_SHARED, mem_fd, 0) == MAP_FAILED;
 }
@@ -269,6 +268,10 @@ int main(int argc, char **argv)
 	}
 	for (uint64_t p = 0; p < nr_pages && !opt.empty; p++)
 		write_page(p, 0);
+	if (opt.uffd && add_uffd()) {
+		perror("standin: userfaultfd");
+		return 1;
+	}
 	printf("READY %d\n", getpid());
 	fflush(stdout);
 	for (uintptr_t i = 0; i < nr_threads; i++)

@@ -2,8 +2,9 @@
 /*
  * standin.h - processes for tests to take over: a child with a shared memfd, or a real QEMU.
  *
- * A stand-in does what it is told through a socket (touch a page, read one, quit), so that a test knows
- * exactly which pages it has used. QEMUs use TCG and no display, and run their firmware.
+ * A stand-in does what it is told through a socket (touch a page, read one, quit), so that a
+ * test knows exactly which pages it has used. QEMUs use TCG and no display, and run their
+ * firmware.
  */
 #ifndef TESTS_UNIT_STANDIN_H
 #define TESTS_UNIT_STANDIN_H
@@ -24,9 +25,9 @@
 #include "vmm/qmp.h"
 
 struct standin {
-	size_t size;	     /* of the memfd */
-	unsigned int flags;  /* of memfd_create */
-	bool inherited;	     /* no MADV_DONTFORK */
+	size_t size;	    /* of the memfd */
+	unsigned int flags; /* of memfd_create */
+	bool inherited;	    /* no MADV_DONTFORK */
 	bool map_private;
 	void (*setup)(struct standin *s); /* in the child, after the mapping is made */
 
@@ -66,7 +67,7 @@ static inline void standin_child(struct standin *s, int sock)
 		_exit(103);
 	if (s->setup)
 		s->setup(s);
-	c = (struct standin_cmd){.op = '!', .off = (size_t)s->ram};
+	c = (struct standin_cmd) {.op = '!', .off = (size_t)s->ram};
 	if (write(sock, &c, sizeof(c)) != sizeof(c))
 		_exit(104);
 	while (read(sock, &c, sizeof(c)) == sizeof(c) && c.op != 'q') {
@@ -160,11 +161,14 @@ static inline bool qemu_available(void)
 	return !access("/usr/bin/qemu-system-x86_64", X_OK);
 }
 
-/** qemu_start() - @args: NULL-terminated, in addition to the basic ones; false when it did not come up */
+/**
+ * qemu_start() - @args: NULL-terminated, in addition to the basic ones; false when it did not
+ * come up
+ */
 static inline bool qemu_start(struct qemu *q, const char *const args[])
 {
-	const char *argv[64] = {"qemu-system-x86_64", "-accel", "tcg", "-display", "none", "-nodefaults",
-				"-qmp"};
+	const char *argv[64] = {"qemu-system-x86_64", "-accel", "tcg", "-display", "none",
+				"-nodefaults",	      "-qmp"};
 	char qmp[96];
 	int n = 8;
 

@@ -2,11 +2,15 @@
 /*
  * test_inject.c - calls made by another process for us, which must not notice.
  *
- * The victims are forked children: one that runs user code with known values in its registers and looks
- * at them all the time, others that wait in system calls. A victim reports through a shared page.
+ * The victims are forked children: one that runs user code with known values in its registers
+ * and looks at them all the time, others that wait in system calls. A victim reports through a
+ * shared page.
  */
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -33,7 +37,7 @@ static struct shared {
 	_Atomic int sig_value;
 	_Atomic int result;
 	_Atomic uint64_t loops;
-} *sh;
+} * sh;
 
 static void nap_ms(int ms)
 {
@@ -152,8 +156,8 @@ static int registers_hold(void)
 			 "2: dec %%ecx; jnz 1b\n"
 			 : "=a"(bad)
 			 :
-			 : "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13",
-			   "r14", "r15", "xmm3", "xmm15", "memory", "cc");
+			 : "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12",
+			   "r13", "r14", "r15", "xmm3", "xmm15", "memory", "cc");
 	return bad == 0;
 }
 #else
@@ -177,7 +181,8 @@ static void spin_and_look(void)
 			_exit(1);
 	}
 	sigprocmask(SIG_SETMASK, NULL, &now);
-	_exit(!sigismember(&now, SIGUSR2) || sigismember(&now, SIGUSR1) || sigismember(&now, SIGTERM));
+	_exit(!sigismember(&now, SIGUSR2) || sigismember(&now, SIGUSR1) ||
+	      sigismember(&now, SIGTERM));
 }
 
 static int pipe_fds[2];
@@ -432,11 +437,11 @@ static void test_traced_by_another(void **state)
 	assert_ends_well(pid);
 }
 
-/* A parent in vfork() waits uninterruptibly. */
+/* A parent in vfork() waits uninterruptibly. (The call itself, as the sanitizers make it a fork.) */
 static void wait_in_vfork(void)
 {
 	sh->ready = 1;
-	if (!vfork()) {
+	if (!syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0)) {
 		while (!sh->stop)
 			nap_ms(1);
 		_exit(0);
@@ -498,7 +503,6 @@ static void test_scratch_is_given_back(void **state)
 	assert_ends_well(pid);
 }
 
-/* A call that would not return is interrupted like by a signal, and the victim lives on. */
 static void test_error_result_is_passed_on(void **state)
 {
 	const uint64_t args[6] = {(uint64_t)-1};
@@ -513,9 +517,39 @@ static void test_error_result_is_passed_on(void **state)
 	assert_ends_well(pid);
 }
 
+/* What a sandbox does that traps instead of refusing: its signal must not reach the victim. */
+static void forbid_getpid_by_signal(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpid, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog filter = {ARRAY_SIZE(code), code};
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+		_exit(99);
+	spin_and_look();
+}
+
+static void test_call_that_traps(void **state)
+{
+	pid_t pid = start(forbid_getpid_by_signal);
+
+	for (int i = 0; i < 10; i++) {
+		long val = 0;
+
+		assert_int_equal(inject_run(pid, call_getpid, &val, NULL, NULL), -EACCES);
+	}
+	assert_untraced(pid);
+	assert_ends_well(pid);
+}
+
 /*
- * The tracer is killed at whatever point it has reached. The victim goes on, with its registers and its
- * mask, or (the other kind) in its call.
+ * The tracer is killed at whatever point it has reached. The victim goes on, with its registers
+ * and its mask, or (the other kind) in its call.
  */
 static void tracer_killed(void (*victim)(void), int rounds)
 {
@@ -588,6 +622,7 @@ int main(void)
 		cmocka_unit_test(test_uninterruptible_times_out),
 		cmocka_unit_test(test_scratch_is_given_back),
 		cmocka_unit_test(test_error_result_is_passed_on),
+		cmocka_unit_test(test_call_that_traps),
 		cmocka_unit_test(test_tracer_killed_while_victim_runs),
 		cmocka_unit_test(test_tracer_killed_while_victim_waits),
 	};

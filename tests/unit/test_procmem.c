@@ -103,7 +103,8 @@ static void test_is_qemu(void **state)
 
 static void test_options(void **state)
 {
-	static const char cmdline[] = "qemu\0-machine\0pc\0--M\0q35,usb=off\0-S\0-machine\0x=y\0-last";
+	static const char cmdline[] =
+		"qemu\0-machine\0pc\0--M\0q35,usb=off\0-S\0-machine\0x=y\0-last";
 	const size_t len = sizeof(cmdline);
 	const char *arg = proc_cmdline_option(cmdline, len, "machine", NULL);
 
@@ -151,7 +152,8 @@ static void test_one_memfd(void **state)
 
 static void split_vma(struct standin *s)
 {
-	if (madvise(s->ram + 2 * MIB, MIB, MADV_DONTDUMP) || madvise(s->ram + 5 * MIB, MIB, MADV_RANDOM))
+	if (madvise(s->ram + 2 * MIB, MIB, MADV_DONTDUMP) ||
+	    madvise(s->ram + 5 * MIB, MIB, MADV_RANDOM))
 		_exit(99);
 }
 
@@ -261,7 +263,8 @@ static void map_huge(struct standin *s)
 	int fd = memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB);
 
 	if (fd < 0 || ftruncate(fd, 4 * MIB) ||
-	    mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0) == MAP_FAILED)
+	    mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0) ==
+		    MAP_FAILED)
 		_exit(77);
 }
 
@@ -349,8 +352,6 @@ static void test_foreign_mapper(void **state)
 
 /* --- real QEMUs ----------------------------------------------------------------------------- */
 
-#define MEMFD(id, size) "-object", "memory-backend-memfd,share=on,id=" id ",size=" size
-
 static void assert_qemu(const char *const args[], int rc, const char *says)
 {
 	struct region_table t;
@@ -371,13 +372,14 @@ static void assert_qemu(const char *const args[], int rc, const char *says)
 	qemu_end(&q);
 }
 
-#define QEMU(rc, says, ...) assert_qemu((const char *const[]){__VA_ARGS__, NULL}, rc, says)
+#define QEMU(rc, says, ...) assert_qemu((const char *const[]) {__VA_ARGS__, NULL}, rc, says)
 
 static void test_qemu_memory(void **state)
 {
 	if (!qemu_available())
 		skip();
-	QEMU(0, "", "-m", "64M", "-machine", "pc,memory-backend=m", MEMFD("m", "64M"));
+	QEMU(0, "", "-m", "64M", "-machine", "pc,memory-backend=m", "-object",
+	     "memory-backend-memfd,share=on,id=m,size=64M");
 	QEMU(0, "", "-m", "64M", "-machine", "q35,memory-backend=m", "-object",
 	     "memory-backend-file,id=m,size=64M,share=on,mem-path=/dev/shm");
 	QEMU(-EOPNOTSUPP, "is private memory", "-m", "64M");
@@ -390,9 +392,14 @@ static void test_qemu_memory(void **state)
 
 static void test_qemu_numa(void **state)
 {
-	const char *const args[] = {"-machine", "q35", "-m", "4096M", "-smp", "2", MEMFD("a", "2G"),
-				    MEMFD("b", "2G"), "-numa", "node,memdev=a,cpus=0", "-numa",
-				    "node,memdev=b,cpus=1", NULL};
+	const char *const args[] = {"-machine", "q35",
+				    "-m",	"4096M",
+				    "-smp",	"2",
+				    "-object",	"memory-backend-memfd,share=on,id=a,size=2G",
+				    "-object",	"memory-backend-memfd,share=on,id=b,size=2G",
+				    "-numa",	"node,memdev=a,cpus=0",
+				    "-numa",	"node,memdev=b,cpus=1",
+				    NULL};
 	struct region_table t;
 	struct ebb_err err;
 	struct qemu q;
@@ -421,8 +428,11 @@ static void test_qemu_split(void **state)
 	if (!qemu_available())
 		skip();
 	for (size_t i = 0; i < ARRAY_SIZE(machines); i++) {
-		const char *const args[] = {"-m", "4096M", MEMFD("m", "4096M"), "-machine", machines[i],
-					    NULL};
+		const char *const args[] = {
+			"-m",	    "4096M",
+			"-object",  "memory-backend-memfd,share=on,id=m,size=4096M",
+			"-machine", machines[i],
+			NULL};
 		struct region_table t, asked;
 		struct ebb_err err;
 		struct qemu q;

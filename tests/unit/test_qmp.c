@@ -2,7 +2,8 @@
 /*
  * test_qmp.c - the monitor client against a server that is polite, slow, rude or silent.
  *
- * The server is a thread with a script: each step says something, or reads one request, or stalls.
+ * The server is a thread with a script: each step says something, or reads one request, or
+ * stalls.
  */
 #include <errno.h>
 #include <poll.h>
@@ -164,7 +165,8 @@ static void test_events_and_pieces(void **state)
 	json_t *value = NULL;
 
 	START({DRIBBLE, GREETING}, {READ, "qmp_capabilities"}, {SAY, EVENT EVENT OK("0") EVENT},
-	      {READ, "query-name"}, {SAY, EVENT}, {DRIBBLE, "{\"return\": {\"name\": \"x\"}, \"id\": 1}\n"});
+	      {READ, "query-name"}, {SAY, EVENT},
+	      {DRIBBLE, "{\"return\": {\"name\": \"x\"}, \"id\": 1}\n"});
 	assert_int_equal(qmp_execute(srv.path, "query-name", NULL, LONG, &value, NULL), 0);
 	assert_string_equal(json_string_value(json_object_get(value, "name")), "x");
 	json_decref(value);
@@ -189,7 +191,8 @@ static void test_error_is_passed_on(void **state)
 	struct ebb_err err;
 
 	START({SAY, GREETING}, {READ, "qmp_capabilities"}, {SAY, OK("0")}, {READ, "stop"},
-	      {SAY, "{\"id\": 1, \"error\": {\"class\": \"GenericError\", \"desc\": \"not now\"}}\r\n"});
+	      {SAY,
+	       "{\"id\": 1, \"error\": {\"class\": \"GenericError\", \"desc\": \"not now\"}}\r\n"});
 	assert_int_equal(qmp_execute(srv.path, "stop", NULL, LONG, NULL, &err), -EREMOTEIO);
 	assert_non_null(strstr(err.msg, "not now"));
 	finish();
@@ -211,8 +214,8 @@ static void test_silent_later(void **state)
 {
 	struct ebb_err err;
 
-	START({SAY, GREETING}, {READ, "qmp_capabilities"}, {SAY, OK("0")}, {READ, "stop"}, {SAY, EVENT},
-	      {STALL, ""});
+	START({SAY, GREETING}, {READ, "qmp_capabilities"}, {SAY, OK("0")}, {READ, "stop"},
+	      {SAY, EVENT}, {STALL, ""});
 	assert_int_equal(qmp_execute(srv.path, "stop", NULL, SHORT, NULL, &err), -ETIMEDOUT);
 	assert_non_null(strstr(err.msg, "hangs"));
 	finish();
@@ -220,7 +223,8 @@ static void test_silent_later(void **state)
 
 static void test_half_a_message(void **state)
 {
-	START({SAY, GREETING}, {READ, "qmp_capabilities"}, {SAY, "{\"return\": {}, \"id\""}, {STALL, ""});
+	START({SAY, GREETING}, {READ, "qmp_capabilities"}, {SAY, "{\"return\": {}, \"id\""},
+	      {STALL, ""});
 	assert_int_equal(qmp_execute(srv.path, "stop", NULL, SHORT, NULL, NULL), -ETIMEDOUT);
 	finish();
 }
@@ -303,16 +307,18 @@ static void test_places_regions(void **state)
 {
 	struct region_table t = {.nr = 1, .nr_pages = 256};
 
-	t.r[0] = (struct region){.nr = 256, .hva = 0x7f0000000000, .gpa = REGION_GPA_UNKNOWN};
+	t.r[0] = (struct region) {.nr = 256, .hva = 0x7f0000000000, .gpa = REGION_GPA_UNKNOWN};
 	START({SAY, GREETING}, {READ, "qmp_capabilities"}, {SAY, OK("0")}, {READ, "info mtree -f"},
-	      {SAY, "{\"return\": \"FlatView #0\\r\\n AS \\\"memory\\\", root: system\\r\\n"
-		    "  0000000040000000-00000000400fffff (prio 0, ram): mach-virt.ram\\r\\n"
-		    "  0000000080000000-00000000800fffff (prio 0, ram): other\\r\\n\", \"id\": 1}\r\n"},
+	      {SAY,
+	       "{\"return\": \"FlatView #0\\r\\n AS \\\"memory\\\", root: system\\r\\n"
+	       "  0000000040000000-00000000400fffff (prio 0, ram): mach-virt.ram\\r\\n"
+	       "  0000000080000000-00000000800fffff (prio 0, ram): other\\r\\n\", \"id\": 1}\r\n"},
 	      {READ, "gpa2hva 0x40000000"},
 	      {SAY, "{\"return\": \"Host virtual address for 0x40000000 (mach-virt.ram) is "
 		    "0x7f0000000000\\r\\n\", \"id\": 2}\r\n"},
 	      {READ, "gpa2hva 0x80000000"},
-	      {SAY, "{\"return\": \"No memory is mapped at address 0x80000000\\r\\n\", \"id\": 3}\r\n"});
+	      {SAY,
+	       "{\"return\": \"No memory is mapped at address 0x80000000\\r\\n\", \"id\": 3}\r\n"});
 	assert_int_equal(qmp_place_regions(srv.path, &t, LONG, NULL), 0);
 	assert_int_equal(t.nr, 1);
 	assert_int_equal(t.r[0].gpa, 0x40000000);

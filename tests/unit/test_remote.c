@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_remote.c - descriptors planted in a stand-in and in real QEMUs, and that they work from here.
+ * test_remote.c - descriptors planted in a stand-in and in real QEMUs, and that they work from
+ * here.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -100,7 +101,8 @@ static int present(pid_t pid, const char *addr, size_t pages)
 	assert_true(pages <= ARRAY_SIZE(word));
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	assert_int_equal(pread(fd, word, pages * 8, (off_t)((uintptr_t)addr / PAGE * 8)), pages * 8);
+	assert_int_equal(pread(fd, word, pages * 8, (off_t)((uintptr_t)addr / PAGE * 8)),
+			 pages * 8);
 	close(fd);
 	for (size_t i = 0; i < pages; i++)
 		n += !!(word[i] & PAGEMAP_PRESENT);
@@ -134,14 +136,16 @@ static void fault_works(struct standin *s, struct remote *rem)
 	assert_int_equal(uffd_copy(rem->uffd, (uintptr_t)s->ram + 7 * PAGE, page, PAGE, &done), 0);
 	assert_int_equal(done, PAGE);
 	assert_int_equal(standin_hear(s), 0x5a);
-	assert_int_equal(uffd_copy(rem->uffd, (uintptr_t)s->ram + 7 * PAGE, page, PAGE, &done), -EEXIST);
+	assert_int_equal(uffd_copy(rem->uffd, (uintptr_t)s->ram + 7 * PAGE, page, PAGE, &done),
+			 -EEXIST);
 	assert_int_equal(done, 0);
 
 	assert_int_equal(uffd_writeprotect(rem->uffd, (uintptr_t)s->ram + 7 * PAGE, PAGE, true), 0);
 	standin_tell(s, 'w', 7 * PAGE, 3);
 	msg = next_message(rem->uffd);
 	assert_true(msg.arg.pagefault.flags & UFFD_PAGEFAULT_FLAG_WP);
-	assert_int_equal(uffd_writeprotect(rem->uffd, (uintptr_t)s->ram + 7 * PAGE, PAGE, false), 0);
+	assert_int_equal(uffd_writeprotect(rem->uffd, (uintptr_t)s->ram + 7 * PAGE, PAGE, false),
+			 0);
 	assert_int_equal(standin_hear(s), 3);
 
 	assert_int_equal(uffd_zeropage(rem->uffd, (uintptr_t)s->ram, 2 * PAGE, &done), 0);
@@ -205,13 +209,14 @@ static void ranges_are_zapped(struct standin *s, struct remote *rem)
 	for (size_t i = 0; i < ARRAY_SIZE(first); i++) {
 		const char *at = s->ram + first[i] * PAGE;
 
-		assert_int_equal(remote_madvise(rem, s->pid, (uintptr_t)at, 8 * PAGE, MADV_DONTNEED), 0);
+		assert_int_equal(
+			remote_madvise(rem, s->pid, (uintptr_t)at, 8 * PAGE, MADV_DONTNEED), 0);
 		assert_int_equal(present(s->pid, at, 8), 0);
 		assert_int_equal(present(s->pid, s->ram, 256), 256 - 8 * (int)(i + 1));
 		assert_true(remote_idle(rem));
 	}
-	assert_int_equal(remote_madvise(rem, s->pid, (uintptr_t)s->ram, 16 * PAGE, MADV_POPULATE_READ),
-			 0);
+	assert_int_equal(
+		remote_madvise(rem, s->pid, (uintptr_t)s->ram, 16 * PAGE, MADV_POPULATE_READ), 0);
 	assert_int_equal(present(s->pid, s->ram, 16), 16);
 	/* dropping a PTE loses no byte */
 	for (size_t i = 0; i < 256; i++)
@@ -271,7 +276,8 @@ static void test_ring_goes_round(void **state)
 		char *at = s.ram + (i % 256) * PAGE;
 
 		standin_do(&s, 'w', (i % 256) * PAGE, 1);
-		assert_int_equal(remote_madvise(&rem, s.pid, (uintptr_t)at, PAGE, MADV_DONTNEED), 0);
+		assert_int_equal(remote_madvise(&rem, s.pid, (uintptr_t)at, PAGE, MADV_DONTNEED),
+				 0);
 		assert_int_equal(present(s.pid, at, 1), 0);
 	}
 	remote_forget(&rem);
@@ -322,12 +328,14 @@ static void test_refetch(void **state)
 	if (rem.ring_fd >= 0) {
 		/* the ring's position must be kept: several operations before, several after */
 		for (int i = 0; i < 5; i++)
-			assert_int_equal(remote_madvise(&rem, s.pid, (uintptr_t)s.ram, PAGE,
-							MADV_DONTNEED), 0);
+			assert_int_equal(
+				remote_madvise(&rem, s.pid, (uintptr_t)s.ram, PAGE, MADV_DONTNEED),
+				0);
 	}
 	remote_forget(&rem);
 	assert_int_equal(remote_refetch(s.pidfd, rem.remote_uffd, rem.remote_ring, &rem.ring_params,
-					&again, &err), 0);
+					&again, &err),
+			 0);
 	assert_int_equal(again.remote_uffd, rem.remote_uffd);
 	assert_true(remote_idle(&again));
 	assert_int_equal(uffd_register(again.uffd, (uintptr_t)s.ram, s.size), 0);
@@ -341,7 +349,8 @@ static void test_refetch(void **state)
 	assert_int_equal(remote_refetch(s.pidfd, 999, -1, &rem.ring_params, &rem, &err), -EBADF);
 	if (again.ring_fd >= 0)
 		assert_int_equal(remote_refetch(s.pidfd, again.remote_uffd, again.remote_uffd,
-						&rem.ring_params, &rem, &err), -EBADF);
+						&rem.ring_params, &rem, &err),
+				 -EBADF);
 	assert_int_equal(remote_close(s.pid, &again, NULL), 0);
 	assert_int_equal(standin_end(&s), 0);
 }
@@ -372,8 +381,9 @@ static void test_dead_process(void **state)
 	assert_int_equal(standin_start(&s), 0);
 	open_remote(&s, &rem);
 	kill(s.pid, SIGKILL);
-	waitid(P_PID, (id_t)s.pid, &(siginfo_t){0}, WEXITED | WNOWAIT);
-	assert_int_equal(remote_madvise(&rem, s.pid, (uintptr_t)s.ram, PAGE, MADV_DONTNEED), -ESRCH);
+	waitid(P_PID, (id_t)s.pid, &(siginfo_t) {0}, WEXITED | WNOWAIT);
+	assert_int_equal(remote_madvise(&rem, s.pid, (uintptr_t)s.ram, PAGE, MADV_DONTNEED),
+			 -ESRCH);
 	assert_int_equal(remote_close(s.pid, &rem, &err), 0);
 	assert_int_equal(remote_open(s.pid, s.pidfd, &rem, &err), -ESRCH);
 	waitpid(s.pid, NULL, 0);
@@ -404,7 +414,8 @@ static void test_no_descriptor_left(void **state)
 /* --- real QEMUs ----------------------------------------------------------------------------- */
 
 #define SANDBOX "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
-#define RAM	"-m", "64M", "-machine", "q35,memory-backend=m", "-object",                        \
+#define RAM                                                                                        \
+	"-m", "64M", "-machine", "q35,memory-backend=m", "-object",                                \
 		"memory-backend-memfd,id=m,size=64M,share=on"
 
 static void attach_to_qemu(const char *const args[])
@@ -428,13 +439,16 @@ static void attach_to_qemu(const char *const args[])
 		assert_int_equal(uffd_enable(rem.uffd), 0);
 		assert_int_equal(uffd_register(rem.uffd, t.r[0].hva, pages_to_bytes(t.r[0].nr)), 0);
 		assert_int_equal(proc_check_vmflags(q.pid, &t, &err), 0);
-		assert_int_equal(uffd_unregister(rem.uffd, t.r[0].hva, pages_to_bytes(t.r[0].nr)), 0);
+		assert_int_equal(uffd_unregister(rem.uffd, t.r[0].hva, pages_to_bytes(t.r[0].nr)),
+				 0);
 		assert_int_equal(proc_check_vmflags(q.pid, &t, &err), -EINVAL);
 		assert_int_equal(remote_madvise(&rem, q.pid, t.r[0].hva, pages_to_bytes(t.r[0].nr),
-						MADV_NOHUGEPAGE), 0);
+						MADV_NOHUGEPAGE),
+				 0);
 		assert_int_equal(remote_close(q.pid, &rem, &err), 0);
 		/* still alive and answering */
-		assert_int_equal(qmp_execute(q.monitor, "query-status", NULL, 20000, NULL, &err), 0);
+		assert_int_equal(qmp_execute(q.monitor, "query-status", NULL, 20000, NULL, &err),
+				 0);
 	}
 	assert_int_equal(count_planted(q.pid), planted);
 	proc_close_regions(&t);
@@ -443,19 +457,19 @@ static void attach_to_qemu(const char *const args[])
 
 static void test_qemu(void **state)
 {
-	attach_to_qemu((const char *const[]){RAM, NULL});
+	attach_to_qemu((const char *const[]) {RAM, NULL});
 }
 
 static void test_qemu_in_its_sandbox(void **state)
 {
-	attach_to_qemu((const char *const[]){RAM, "-sandbox", SANDBOX, NULL});
+	attach_to_qemu((const char *const[]) {RAM, "-sandbox", SANDBOX, NULL});
 }
 
 static void test_qemu_as_nobody(void **state)
 {
 	if (getuid() || access("/dev/userfaultfd", R_OK | W_OK))
 		skip();
-	attach_to_qemu((const char *const[]){RAM, "-runas", "nobody", NULL});
+	attach_to_qemu((const char *const[]) {RAM, "-runas", "nobody", NULL});
 }
 
 static bool may_attach(void)

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# native-lib.sh - what the native tests share: ebbd with a stand-in process instead of a QEMU. Sourced, never run.
+# native.lib.sh - what the native tests share: ebbd with a stand-in process instead of a QEMU. Sourced, never run.
 #
 # The stand-in (standin.c) is told what to do over a pipe: `sin discard 0 64` sends a command and puts the answer in
 # ANSWER. One stand-in at a time, unless a test starts others itself.
@@ -13,7 +13,8 @@
 STANDIN=$EBB_OUT/tests/integration/standin
 SP=     # the stand-in's pid
 ANSWER= # to the last `sin`
-SIN= SOUT=
+SIN=    # to its standard input
+SOUT=   # from it
 SEED=${EBB_SEED:-$(($(date +%s%N) % 1000000))}
 EXTRA_PIDS=() # also ended by nat_end
 
@@ -71,13 +72,13 @@ nat_ebbd_end() {
 # standin_start [ARGUMENTS...] - sets SP; waits until its memory is written
 standin_start() {
 	[ -n "$SIN" ] || { exec {SIN}<>"$RUN_DIR/sin" {SOUT}<>"$RUN_DIR/sout"; }
+	rm -f "$RUN_DIR/standin.log" # the child opens it anew later than we look
 	"$STANDIN" "$@" <&"$SIN" 3>&"$SOUT" {SIN}>&- {SOUT}>&- >"$RUN_DIR/standin.log" 2>&1 &
 	SP=$!
-	standin_settled() { grep -q ^READY "$RUN_DIR/standin.log" || gone "$SP"; }
-	wait_until 60 standin_settled || true
-	grep -q ^READY "$RUN_DIR/standin.log" && return 0
-	wait "$SP" || it_fail "the stand-in did not start: exit $?, SP $SP"
-	it_fail "the stand-in ended at once"
+	standin_settled() { grep -qs ^READY "$RUN_DIR/standin.log" || gone "$SP"; }
+	soon 60 standin_settled || true
+	grep -qs ^READY "$RUN_DIR/standin.log" && return 0
+	it_fail "the stand-in did not start ($(alive "$SP" && echo it hangs || echo it has ended))"
 }
 
 # sin COMMAND... - the stand-in obeys; 1 when it answers ERR. It answers within 60 s or the test has failed
@@ -93,6 +94,7 @@ sin() {
 # standin_check FIRST N - its pages hold what they must; ZEROS: how many of them are zeros that once were written
 standin_check() {
 	sin check "$1" "$2" || it_fail "check: $ANSWER"
+	# shellcheck disable=SC2034 # for the caller
 	ZEROS=$(line_number zero "$ANSWER")
 	[ "$(line_number bad "$ANSWER")" = 0 ] || it_fail "pages $1..$(($1 + $2 - 1)) of the stand-in's: $ANSWER"
 }
