@@ -18,10 +18,12 @@ took_over() {
 
 # zap_waits - a zap of the sampler runs in the stand-in and waits until its REMOVE is read
 zap_waits() {
-	local task stack
+	local task name stack
 
-	for task in "/proc/$SP/task/"*/stack; do
-		mapfile -t stack 2>/dev/null <"$task" || continue
+	for task in "/proc/$SP/task/"*; do
+		# the kernel's worker that obeys the ring, not a thread that discards
+		read -r name 2>/dev/null <"$task/comm" && [[ $name == iou-* ]] || continue
+		mapfile -t stack 2>/dev/null <"$task/stack" || continue
 		[[ ${stack[*]} != *userfaultfd_event_wait* ]] || return 0
 	done
 	return 1

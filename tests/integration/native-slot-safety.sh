@@ -153,6 +153,7 @@ report=
 parts=(unmatched_remove unverifiable split_mappings damaged_slots "populated write 1" "populated write 0"
 	"populated detach 1")
 for step in "${parts[@]}"; do
+	echo "$SECONDS s: $step"
 	# shellcheck disable=SC2086 # a function and its arguments
 	$step
 done

@@ -161,6 +161,16 @@ static inline bool qemu_available(void)
 	return !access("/usr/bin/qemu-system-x86_64", X_OK);
 }
 
+static inline void qemu_end(struct qemu *q)
+{
+	kill(q->pid, SIGKILL);
+	waitpid(q->pid, NULL, 0);
+	qemu_running = -1;
+	close(q->pidfd);
+	unlink(q->monitor);
+	rmdir(q->dir);
+}
+
 /**
  * qemu_start() - @args: NULL-terminated, in addition to the basic ones; false when it did not
  * come up
@@ -169,6 +179,7 @@ static inline bool qemu_start(struct qemu *q, const char *const args[])
 {
 	const char *argv[64] = {"qemu-system-x86_64", "-accel", "tcg", "-display", "none",
 				"-nodefaults",	      "-qmp"};
+	siginfo_t si;
 	char qmp[96];
 	int n = 8;
 
@@ -199,21 +210,14 @@ static inline bool qemu_start(struct qemu *q, const char *const args[])
 	for (int i = 0; i < 300; i++) {
 		if (!qmp_execute(q->monitor, "query-status", NULL, 5000, NULL, NULL))
 			return true;
-		if (waitpid(q->pid, NULL, WNOHANG) == q->pid)
+		si.si_pid = 0;
+		waitid(P_PID, (id_t)q->pid, &si, WEXITED | WNOHANG | WNOWAIT);
+		if (si.si_pid)
 			break;
 		standin_nap(50);
 	}
+	qemu_end(q);
 	return false;
-}
-
-static inline void qemu_end(struct qemu *q)
-{
-	kill(q->pid, SIGKILL);
-	waitpid(q->pid, NULL, 0);
-	qemu_running = -1;
-	close(q->pidfd);
-	unlink(q->monitor);
-	rmdir(q->dir);
 }
 
 #endif

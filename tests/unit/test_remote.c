@@ -306,7 +306,9 @@ static void test_late_completion(void **state)
 	msg = next_message(rem.uffd);
 	assert_int_equal(msg.event, UFFD_EVENT_REMOVE);
 	assert_int_equal(msg.arg.remove.start, (uintptr_t)s.ram);
-	/* its completion is there or about to be, when another one is waited for */
+	/* its completion is there, and not taken yet, when another one is waited for */
+	while (io_uring_cq_ready(&rem.ring) == 0)
+		standin_nap(1);
 	assert_int_equal(remote_madvise(&rem, s.pid, (uintptr_t)s.ram, PAGE, 12345), -EINVAL);
 	while (!remote_idle(&rem))
 		standin_nap(1);
