@@ -119,8 +119,11 @@ static json_t *guest_json(struct guest *g)
 	json_object_set_new(o, "fault-latency", latency_json(g));
 	json_object_set_new(o, "regions", regions_json(g));
 	json_object_set_new(o, "warnings", json_array());
-	if (atomic_load(&g->phase) == GUEST_FAILED)
+	if (atomic_load(&g->phase) == GUEST_FAILED) {
+		pthread_mutex_lock(&g->fail_lock);
 		json_object_set_new(o, "failure", json_string(g->failure));
+		pthread_mutex_unlock(&g->fail_lock);
+	}
 	return o;
 }
 
@@ -276,9 +279,8 @@ static int run_attach(void *daemon, json_t *args, struct control_reply *reply)
 	}
 	sampler_kick(d->sampler);
 	guest_event(g, "GUEST_ATTACHED", json_pack("{s:i}", "pid", (int)g->id.pid));
-	pthread_mutex_lock(&d->lock);
 	reply->value = guest_json(g);
-	pthread_mutex_unlock(&d->lock);
+	daemon_release(d, g);
 	return 0;
 }
 

@@ -3,6 +3,7 @@
  * daemon.c - the list of guests and who may work on which; the rules are in daemon.h.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,11 +45,47 @@ int daemon_add(struct daemon *d, struct guest *g)
 	} else if (epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, g->pidfd, &ev)) {
 		rc = -errno;
 	} else {
+		g->busy = true;
 		g->next = d->guests;
 		d->guests = g;
 	}
 	pthread_mutex_unlock(&d->lock);
 	return rc;
+}
+
+struct guest *daemon_claim_exited(struct daemon *d, const struct guest *which)
+{
+	struct guest *g;
+
+	pthread_mutex_lock(&d->lock);
+	for (g = d->guests; g && g != which; g = g->next)
+		;
+	if (g && !g->busy) { /* the address may be that of a later guest */
+		struct pollfd pfd = {.fd = g->pidfd, .events = POLLIN};
+
+		if (poll(&pfd, 1, 0) == 1)
+			g->busy = true;
+		else
+			g = NULL;
+	} else {
+		g = NULL;
+	}
+	pthread_mutex_unlock(&d->lock);
+	return g;
+}
+
+struct guest *daemon_claim_any(struct daemon *d, bool *ret_empty)
+{
+	struct guest *g;
+
+	pthread_mutex_lock(&d->lock);
+	*ret_empty = !d->guests;
+	for (g = d->guests; g && g->busy; g = g->next)
+		;
+	if (g)
+		g->busy = true;
+	pthread_mutex_unlock(&d->lock);
+	return g;
 }
 
 struct guest *daemon_claim(struct daemon *d, const char *name, int *ret_rc)
@@ -111,8 +148,14 @@ struct guest *daemon_next_guest(void *arg, struct guest *last)
 
 int daemon_let_go(struct daemon *d, struct guest *g, const char *reason, struct ebb_err *err)
 {
-	int rc = guest_detach(g, err);
+	int rc;
 
+	/* Not under the sampler's hands: a detach takes the ring away. Busy, so it does not come back. */
+	pthread_mutex_lock(&d->lock);
+	while (d->held == g)
+		pthread_cond_wait(&d->released, &d->lock);
+	pthread_mutex_unlock(&d->lock);
+	rc = guest_detach(g, err);
 	if (rc) {
 		daemon_release(d, g);
 		return rc;

@@ -30,6 +30,7 @@ struct daemon {
 	struct pinguard *guard;
 	struct control *control;
 	struct sampler *sampler;
+	unsigned int to_take_over; /* guests left behind by a dead daemon, to be tried again */
 	int epoll_fd;
 
 	pthread_mutex_t lock;
@@ -41,7 +42,11 @@ struct daemon {
 /** daemon_guest_conf() - what an attach takes from the daemon's settings */
 struct guest_conf daemon_guest_conf(const struct daemon *d);
 
-/** daemon_add() - the guest is managed from now on; -EEXIST: its name is taken */
+/**
+ * daemon_add() - the guest is managed from now on; -EEXIST: its name is taken
+ *
+ * It is added as claimed: daemon_release() when the caller is done with it.
+ */
 int daemon_add(struct daemon *d, struct guest *g);
 
 /** daemon_find() - by name; d->lock held */
@@ -52,6 +57,12 @@ struct guest *daemon_find(struct daemon *d, const char *name);
  * @ret_rc: -ENOENT or -EBUSY when NULL is returned
  */
 struct guest *daemon_claim(struct daemon *d, const char *name, int *ret_rc);
+
+/** daemon_claim_exited() - the guest at @which, if it is still there, free, and its VMM has exited */
+struct guest *daemon_claim_exited(struct daemon *d, const struct guest *which);
+
+/** daemon_claim_any() - one that is free; *@ret_empty: there is none at all */
+struct guest *daemon_claim_any(struct daemon *d, bool *ret_empty);
 
 /** daemon_release() - the command is done and the guest still there */
 void daemon_release(struct daemon *d, struct guest *g);

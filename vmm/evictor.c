@@ -230,8 +230,14 @@ static void sleep_until_work(struct evictor *e)
 		}
 	}
 	atomic_store(&e->g->evictor_idle, true);
-	if (excess(e)) /* due, but nothing to pick or a pause: look again soon */
-		ts = (struct __kernel_timespec){.tv_nsec = 2000000};
+	if (excess(e)) {
+		/*
+		 * Due, but every batch runs, nothing is to be picked, or a pause: look again soon. A kick
+		 * would tell nothing new, and cost each fault meanwhile a system call and a wake-up.
+		 */
+		atomic_store(&e->g->evictor_idle, false);
+		ts = (struct __kernel_timespec){.tv_nsec = 500000};
+	}
 	io_uring_submit_and_wait_timeout(&e->ring, &cqe, 1, &ts, NULL);
 	atomic_store(&e->g->evictor_idle, false);
 }
@@ -248,6 +254,7 @@ static void *evictor_main(void *arg)
 {
 	struct evictor *e = arg;
 
+	pthread_setname_np(pthread_self(), "ebb-evict");
 	while (!atomic_load(&e->stop) || batches_running(e)) {
 		bool busy = start_batches(e);
 
@@ -284,7 +291,10 @@ int evictor_start(struct guest *g, struct ebb_err *err)
 	}
 	for (unsigned int id = 0; id < NR_BATCHES; id++)
 		e->batches[id].bounce = e->bounce + (size_t)id * BATCH_PAGES * EBB_PAGE_SIZE;
-	rc = io_uring_queue_init(NR_BATCHES * BATCH_PAGES * 2, &e->ring, 0);
+	/* Completions need no interrupt of the thread: it asks for them. */
+	rc = io_uring_queue_init(NR_BATCHES * BATCH_PAGES * 2, &e->ring, IORING_SETUP_COOP_TASKRUN);
+	if (rc == -EINVAL)
+		rc = io_uring_queue_init(NR_BATCHES * BATCH_PAGES * 2, &e->ring, 0);
 	if (rc) {
 		e->ring.ring_fd = -1;
 		evictor_free(e);

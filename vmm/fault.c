@@ -40,6 +40,7 @@
 #define NR_FILLS   128u	 /* reads in flight */
 #define NR_WAITING 8192u /* faults known and not served; beyond that they are woken to fault again */
 #define READ_TRIES 3u
+#define RETRY_NS   500000000ull /* before a page is tried again that could not be read or installed */
 
 /* A fault that found no room this long, while nothing could be evicted, is let over the limit: a guest
  * that waits for ever is worse than a limit that is missed, and it is counted and reported. */
@@ -74,6 +75,7 @@ struct fault {
 	unsigned int free_fills[NR_FILLS], nr_free;
 	unsigned int nr_waiting;
 	uint64_t progress_evicted, progress_ns; /* when an eviction was last seen */
+	bool stuck; /* none for STARVED_NS while faults starved: until the next they need not wait */
 	struct waiting waiting[NR_WAITING];
 	char *bounce; /* NR_FILLS x FILL_RUN pages */
 };
@@ -180,7 +182,10 @@ static bool drain_messages(struct fault *f)
 	ssize_t n;
 
 	atomic_fetch_add(&f->g->drains_begun, 1);
-	while ((n = read(f->g->rem.uffd, msgs, sizeof(msgs))) > 0) {
+	do {
+		n = read(f->g->rem.uffd, msgs, sizeof(msgs));
+		if (n <= 0)
+			break;
 		if (!now)
 			now = guest_now_ns();
 		any = true;
@@ -188,11 +193,18 @@ static bool drain_messages(struct fault *f)
 			if (msgs[i].event == UFFD_EVENT_REMOVE)
 				apply_remove(f->g, msgs[i].arg.remove.start,
 					     msgs[i].arg.remove.end);
+			else if (msgs[i].event == UFFD_EVENT_UNMAP)
+				guest_unmapped(f->g, msgs[i].arg.remove.start,
+					       msgs[i].arg.remove.end, false);
+			else if (msgs[i].event == UFFD_EVENT_REMAP)
+				guest_unmapped(f->g, msgs[i].arg.remap.from,
+					       msgs[i].arg.remap.from + msgs[i].arg.remap.len, true);
 		for (size_t i = 0; i < (size_t)n / sizeof(msgs[0]); i++)
 			if (msgs[i].event == UFFD_EVENT_PAGEFAULT)
 				remember_fault(f, msgs[i].arg.pagefault.address,
 					       msgs[i].arg.pagefault.flags, now);
-	}
+		/* The kernel fills the buffer while it has messages: a short read left none. */
+	} while (n == sizeof(msgs));
 	atomic_fetch_add(&f->g->drains, 1);
 	return any;
 }
@@ -282,13 +294,17 @@ static void zero_installed(struct guest *g, uint32_t idx, uint32_t was)
 	guest_count(&g->c.zero_filled, 1);
 }
 
-/* Give zeros to pages first..first+nr-1, all FILLING(ZERO) and ours; was[]: what they were. */
-static void install_zeros(struct fault *f, const struct region *r, uint32_t first, uint32_t nr,
+/*
+ * Give zeros to pages first..first+nr-1, all FILLING(ZERO) and ours; was[]: what they were. False: not to all,
+ * try again later.
+ */
+static bool install_zeros(struct fault *f, const struct region *r, uint32_t first, uint32_t nr,
 			  const uint32_t *was)
 {
 	struct guest *g = f->g;
 	unsigned int tries = 0;
 	uint32_t done = 0;
+	bool good;
 
 	while (done < nr) {
 		size_t bytes = 0;
@@ -302,12 +318,11 @@ static void install_zeros(struct fault *f, const struct region *r, uint32_t firs
 			done++;
 		} else if (rc == -EAGAIN) {
 			again(f, &tries);
-		} else if (rc == -ENOMEM && ++tries < 1000) {
-			usleep(1000);
 		} else if (rc) {
-			break; /* the VMM is going away, or has unmapped the range */
+			break; /* no memory (it is tried again), or the VMM is going away */
 		}
 	}
+	good = done == nr;
 	for (; done < nr; done++) {
 		if (page_word_state(was[done]) == PAGE_EVICTED) {
 			page_end_fill_failed(&g->pt, first + done);
@@ -317,6 +332,7 @@ static void install_zeros(struct fault *f, const struct region *r, uint32_t firs
 		}
 		guest_uncharge(g, 1);
 	}
+	return good;
 }
 
 /* May @idx be given zeros beside a neighbour that faulted? Then it is FILLING and charged. */
@@ -359,17 +375,19 @@ static bool charge_fault(struct fault *f, const struct waiting *w)
 
 	if (guest_try_charge(g, 1))
 		return true;
-	if (guest_now_ns() - MAX(w->since, f->progress_ns) < STARVED_NS) {
+	if (!f->stuck && atomic_load(&g->phase) != GUEST_FAILED &&
+	    guest_now_ns() - MAX(w->since, f->progress_ns) < STARVED_NS) {
 		f->starved++;
 		return false;
 	}
+	f->stuck = true;
 	guest_charge(g, 1);
 	guest_count(&g->c.over_limit, 1);
 	return true;
 }
 
 /* Zeros for a page that has none of its own: never touched, discarded, or evicted as all zeros. */
-static enum served serve_zero(struct fault *f, const struct region *r, const struct waiting *w,
+static enum served serve_zero(struct fault *f, const struct region *r, struct waiting *w,
 			      uint32_t word)
 {
 	struct guest *g = f->g;
@@ -394,7 +412,10 @@ static enum served serve_zero(struct fault *f, const struct region *r, const str
 	nr = idx - first + 1;
 	while (chunk && first + nr < hi && own_zero_neighbour(g, first + nr, &was[nr]))
 		nr++;
-	install_zeros(f, r, first, nr, was);
+	if (!install_zeros(f, r, first, nr, was)) {
+		w->not_before = guest_now_ns() + RETRY_NS;
+		return LATER;
+	}
 	pthread_mutex_lock(&g->lru_lock);
 	if (page_word_state(word) == PAGE_EVICTING)
 		reclaim_note_kept(g->lru, idx, RECLAIM_KEPT_TOUCHED);
@@ -431,6 +452,7 @@ static void submit_read(struct fault *f, unsigned int id)
 	struct fill *fill = &f->fills[id];
 	struct io_uring_sqe *sqe = get_sqe(f);
 
+	/* Not registered buffers: those would hold megabytes for each guest, idle ones too. */
 	io_uring_prep_read(sqe, f->g->store.fd, fill_buffer(f, id),
 			   (unsigned int)pages_to_bytes(fill->nr), store_offset(fill->slot));
 	io_uring_sqe_set_data64(sqe, id);
@@ -512,7 +534,7 @@ static void give_back(struct guest *g, const struct fill *fill, uint32_t from)
 }
 
 /*
- * The disk may come back: look again in a second. At every page, for who waits for one was told by FILLING
+ * The disk may come back, memory be freed: look again soon. At every page, for who waits for one was told by FILLING
  * that it is being cared for, and sends no second message.
  */
 static void retry_later(struct fault *f, const struct fill *fill)
@@ -529,7 +551,7 @@ static void retry_later(struct fault *f, const struct fill *fill)
 			.idx = fill->first + i,
 			.msg = PAGE_MSG_MISSING,
 			.since = fill->since,
-			.not_before = guest_now_ns() + 1000000000,
+			.not_before = guest_now_ns() + RETRY_NS,
 		};
 	}
 }
@@ -540,6 +562,15 @@ static void read_failed(struct fault *f, unsigned int id, int res)
 	struct fill *fill = &f->fills[id];
 
 	guest_count(&g->c.read_errors, 1);
+	if (fill->nr > 1) { /* which page is bad? The one that faulted by itself; the others if they must */
+		const struct region *r = region_find_index(&g->regions, fill->first);
+
+		give_back(g, fill, 1);
+		uffd_wake(g->rem.uffd, region_hva(r, fill->first + 1), pages_to_bytes(fill->nr - 1));
+		fill->nr = 1;
+		submit_read(f, id);
+		return;
+	}
 	if (++fill->tries < READ_TRIES) {
 		submit_read(f, id);
 		return;
@@ -551,8 +582,8 @@ static void read_failed(struct fault *f, unsigned int id, int res)
 		guest_fail(g, "%s: reading slot %u failed: %s", g->store.path, fill->slot,
 			   strerror(-res));
 	else
-		guest_fail(g, "%s: slot %u (or one of the %u behind it) does not have the bytes that "
-			   "were written", g->store.path, fill->slot, fill->nr - 1);
+		guest_fail(g, "%s: slot %u does not have the bytes that were written",
+			   g->store.path, fill->slot);
 }
 
 /* A page went in: keep its slot as the clean copy while the store has room. */
@@ -564,12 +595,15 @@ static void fill_installed(struct guest *g, uint32_t idx, uint32_t slot, bool ke
 	atomic_fetch_sub(&g->evicted_pages, 1);
 }
 
-/* COPY the fill's pages; returns how many went in (all but in a failing or dying guest). */
-static uint32_t install_fill(struct fault *f, const struct fill *fill, const char *buf)
+/*
+ * COPY the fill's pages; returns how many went in. The rest is EVICTED again, and to be retried: but not
+ * where somebody else's page was found (fill->nr is cut there), for nobody may be woken over that.
+ */
+static uint32_t install_fill(struct fault *f, struct fill *fill, const char *buf)
 {
 	struct guest *g = f->g;
 	const struct region *r = region_find_index(&g->regions, fill->first);
-	bool keep = store_nr_used(&g->store) < g->store.nr_slots / 8 * 7;
+	bool keep = store_nr_used(&g->store) < g->store.nr_slots / 8 * 7, hazard = false;
 	unsigned int tries = 0;
 	uint32_t done = 0;
 
@@ -583,11 +617,10 @@ static uint32_t install_fill(struct fault *f, const struct fill *fill, const cha
 			fill_installed(g, fill->first + done, fill->slot + done, keep);
 		if (rc == -EAGAIN) {
 			again(f, &tries);
-		} else if (rc == -ENOMEM && ++tries < 1000) {
-			usleep(1000);
 		} else if (rc == -EEXIST) {
 			guest_fail(g, "page %u was evicted, but the memfd holds one: somebody else "
 				   "writes to the guest's memory", fill->first + done);
+			hazard = true;
 			break;
 		} else if (rc) {
 			break;
@@ -595,6 +628,8 @@ static uint32_t install_fill(struct fault *f, const struct fill *fill, const cha
 	}
 	if (done < fill->nr)
 		give_back(g, fill, done);
+	if (hazard)
+		fill->nr = done;
 	return done;
 }
 
@@ -610,6 +645,12 @@ static void fill_done(struct fault *f, unsigned int id, int res)
 		return;
 	}
 	done = install_fill(f, fill, fill_buffer(f, id));
+	if (done < fill->nr)
+		retry_later(f, &(struct fill){
+				       .first = fill->first + done,
+				       .nr = fill->nr - done,
+				       .since = fill->since,
+			       });
 	if (done) {
 		hist_add(&g->fault_hist, guest_now_ns() - fill->since);
 		note_filled(g, fill->first, done, RECLAIM_REFAULT);
@@ -627,6 +668,8 @@ static enum served serve(struct fault *f, struct waiting *w)
 	const struct region *r = region_find_index(&g->regions, w->idx);
 	uint32_t word = page_table_load(&g->pt, w->idx);
 
+	if (atomic_load(&g->region_gone[r - g->regions.r]))
+		return SERVED; /* who waited there is gone with the mapping */
 	switch (page_action((enum page_msg)w->msg, page_word_state(word))) {
 	case PAGE_ACT_FILL:
 		if (page_word_arg(word) != PAGE_SLOT_ZERO)
@@ -682,10 +725,9 @@ static bool serve_waiting(struct fault *f)
 	return any;
 }
 
-static bool reap(struct fault *f)
+static void reap(struct fault *f)
 {
 	struct io_uring_cqe *cqe;
-	bool any = false;
 
 	while (io_uring_peek_cqe(&f->ring, &cqe) == 0) {
 		uint64_t id = io_uring_cqe_get_data64(cqe);
@@ -703,10 +745,8 @@ static bool reap(struct fault *f)
 			}
 		} else if (id < NR_FILLS) {
 			fill_done(f, (unsigned int)id, res);
-			any = true;
 		}
 	}
-	return any;
 }
 
 static void arm_poll(struct fault *f, bool *armed, int fd, uint64_t id)
@@ -721,11 +761,20 @@ static void arm_poll(struct fault *f, bool *armed, int fd, uint64_t id)
 	*armed = true;
 }
 
-static void sleep_until_work(struct fault *f)
+/*
+ * Hand over what was prepared and, if @wait, sleep until a read is done, a message comes or we are kicked: one
+ * system call. No message is missed: the poll is armed after the last drain, and a descriptor that is
+ * readable by then completes it at once.
+ */
+static void submit_and_sleep(struct fault *f, bool wait)
 {
 	struct __kernel_timespec ts = {.tv_sec = 1};
 	struct io_uring_cqe *cqe;
 
+	if (!wait) {
+		io_uring_submit_and_get_events(&f->ring);
+		return;
+	}
 	if (f->soon)
 		ts = (struct __kernel_timespec){.tv_nsec = 30000};
 	else if (f->nr_waiting)
@@ -739,6 +788,8 @@ static void watch_progress(struct fault *f)
 {
 	uint64_t evicted = atomic_load_explicit(&f->g->c.evicted, memory_order_relaxed);
 
+	if (evicted != f->progress_evicted)
+		f->stuck = false;
 	if (evicted != f->progress_evicted || !f->starved) {
 		f->progress_evicted = evicted;
 		f->progress_ns = guest_now_ns();
@@ -749,6 +800,7 @@ static void *fault_main(void *arg)
 {
 	struct fault *f = arg;
 
+	pthread_setname_np(pthread_self(), "ebb-fault");
 	f->start_rc = io_uring_queue_init(256, &f->ring,
 					  IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
 	if (f->start_rc == -EINVAL)
@@ -760,12 +812,13 @@ static void *fault_main(void *arg)
 		bool busy = drain_messages(f);
 
 		busy |= serve_waiting(f);
-		if (f->inflight)
-			io_uring_submit_and_get_events(&f->ring);
-		busy |= reap(f);
 		watch_progress(f);
-		if (!busy)
-			sleep_until_work(f);
+		/*
+		 * What still waits is tried once more before sleeping: room made before the evictor could
+		 * see that it is missed brings no kick.
+		 */
+		submit_and_sleep(f, !busy || !f->nr_waiting);
+		reap(f);
 	}
 	io_uring_queue_exit(&f->ring);
 	return NULL;

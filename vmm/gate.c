@@ -51,6 +51,8 @@ static int check_features(uint64_t have, struct ebb_err *err)
 		{UFFD_FEATURE_PAGEFAULT_FLAG_WP, "write protection"},
 		{UFFD_FEATURE_WP_HUGETLBFS_SHMEM, "write protection of shared memory"},
 		{UFFD_FEATURE_EVENT_REMOVE, "events of discarded memory"},
+		{UFFD_FEATURE_EVENT_UNMAP, "events of unmapped memory"},
+		{UFFD_FEATURE_EVENT_REMAP, "events of moved memory"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(needed); i++) {

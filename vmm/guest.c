@@ -3,6 +3,7 @@
  * guest.c - what the threads of a guest share: the charge, the list of own zaps, failing, events.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -48,7 +49,9 @@ static void wake_evictor(struct guest *g, uint32_t resident)
 
 bool guest_try_charge(struct guest *g, uint32_t nr)
 {
-	uint32_t cap = atomic_load_explicit(&g->cap, memory_order_relaxed);
+	/* A cap below the limit is one of an older limit, stored late. */
+	uint32_t cap = MAX(atomic_load_explicit(&g->cap, memory_order_relaxed),
+			   atomic_load_explicit(&g->limit, memory_order_relaxed));
 	uint32_t resident = atomic_load(&g->resident);
 
 	do {
@@ -63,8 +66,10 @@ bool guest_try_charge(struct guest *g, uint32_t nr)
 
 bool guest_has_slack(const struct guest *g, uint32_t nr)
 {
-	return (uint64_t)atomic_load(&g->resident) + nr <=
-	       atomic_load_explicit(&g->evict_above, memory_order_relaxed);
+	uint64_t high = atomic_load_explicit(&g->evict_above, memory_order_relaxed);
+	uint64_t limit = atomic_load_explicit(&g->limit, memory_order_relaxed);
+
+	return (uint64_t)atomic_load(&g->resident) + nr <= (high + 3 * limit) / 4;
 }
 
 void guest_charge(struct guest *g, uint32_t nr)
@@ -78,10 +83,14 @@ static uint32_t cap_for(uint32_t limit, uint32_t resident)
 }
 
 /* The cap follows the guest down to its limit, a little above it so that faults go on meanwhile. */
-static void lower_cap(struct guest *g, uint32_t resident)
+static void lower_cap(struct guest *g, uint32_t resident, uint32_t evicted)
 {
-	uint32_t to = cap_for(atomic_load(&g->limit), resident), cap = atomic_load(&g->cap);
+	uint32_t limit = atomic_load(&g->limit), cap = atomic_load(&g->cap);
+	uint32_t to = cap_for(limit, resident);
 
+	/* Down in any case, by half of what went, though faults may have taken all of it back. */
+	if (limit != RECLAIM_NO_LIMIT && cap != RECLAIM_NO_LIMIT && cap > evicted / 2)
+		to = MAX(limit, MIN(to, cap - evicted / 2));
 	while (cap > to && !atomic_compare_exchange_weak(&g->cap, &cap, to))
 		;
 }
@@ -95,12 +104,18 @@ void guest_uncharge(struct guest *g, uint32_t nr)
 	resident = atomic_fetch_sub(&g->resident, nr) - nr;
 	if (atomic_load_explicit(&g->cap, memory_order_relaxed) !=
 	    atomic_load_explicit(&g->limit, memory_order_relaxed))
-		lower_cap(g, resident);
+		lower_cap(g, resident, nr);
 	if (atomic_load(&g->starved))
 		guest_kick(g->fault_kick);
 }
 
 void guest_set_limit(struct guest *g, uint32_t pages)
+{
+	atomic_store(&g->state.h->limit, pages);
+	guest_apply_limit(g, pages);
+}
+
+void guest_apply_limit(struct guest *g, uint32_t pages)
 {
 	pthread_mutex_lock(&g->lru_lock);
 	reclaim_set_limit(g->lru, pages);
@@ -108,7 +123,6 @@ void guest_set_limit(struct guest *g, uint32_t pages)
 	pthread_mutex_unlock(&g->lru_lock);
 	atomic_store(&g->limit, pages);
 	atomic_store(&g->cap, cap_for(pages, atomic_load(&g->resident)));
-	atomic_store(&g->state.h->limit, pages);
 	guest_kick(g->evictor_kick);
 	guest_kick(g->fault_kick);
 }
@@ -148,15 +162,13 @@ void guest_zap_end(struct guest *g, uint64_t start, uint64_t end)
 
 	pthread_mutex_lock(&g->zap_lock);
 	for (unsigned int i = 0; i < z->nr; i++)
-		if (z->z[i].start == start && z->z[i].end == end &&
-		    z->z[i].retire_at == UINT64_MAX) {
+		if (z->z[i].start >= start && z->z[i].end <= end &&
+		    z->z[i].retire_at == UINT64_MAX)
 			/*
 			 * Each REMOVE of the zap has been read by now (the kernel waited for that), in a
 			 * drain that may not have been counted yet; the one after it is surely later.
 			 */
 			z->z[i].retire_at = atomic_load(&g->drains) + 2;
-			break;
-		}
 	pthread_mutex_unlock(&g->zap_lock);
 }
 
@@ -171,6 +183,19 @@ bool guest_zap_overlaps(struct guest *g, uint64_t start, uint64_t end)
 		found = z->z[i].retire_at > drains && z->z[i].start < end && start < z->z[i].end;
 	pthread_mutex_unlock(&g->zap_lock);
 	return found;
+}
+
+void guest_unmapped(struct guest *g, uint64_t start, uint64_t end, bool moved)
+{
+	for (unsigned int i = 0; i < g->regions.nr; i++) {
+		const struct region *r = &g->regions.r[i];
+
+		if (r->hva >= end || start >= region_hva(r, r->first + r->nr))
+			continue;
+		atomic_store(&g->region_gone[i], true); /* no zap, no fill, no eviction from now on */
+		if (moved)
+			guest_fail(g, "region %s: the VMM has moved its memory (mremap)", r->name);
+	}
 }
 
 /* --- failing and telling -------------------------------------------------------------------- */
@@ -228,7 +253,12 @@ static void stop_vm_from_thread(struct guest *g)
 		return;
 	snprintf(o->monitor, sizeof(o->monitor), "%s", g->monitor);
 	snprintf(o->name, sizeof(o->name), "%s", g->name);
-	o->pidfd = dup(g->pidfd);
+	o->pidfd = fcntl(g->pidfd, F_DUPFD_CLOEXEC, 0);
+	if (o->pidfd < 0) {
+		log_err("%s: cannot stop the VM: %s", g->name, strerror(errno));
+		free(o);
+		return;
+	}
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	if (pthread_create(&thread, &attr, stop_vm, o))
@@ -247,10 +277,13 @@ void guest_fail(struct guest *g, const char *fmt, ...)
 	va_end(ap);
 	guest_count(&g->c.hazards, 1);
 	log_limited(LOG_LVL_ERR, "%s: %s", g->name, why);
+	pthread_mutex_lock(&g->fail_lock); /* the reason is there before the phase says so */
+	if (!g->failure[0])
+		memcpy(g->failure, why, sizeof(why));
+	pthread_mutex_unlock(&g->fail_lock);
 	if (!atomic_compare_exchange_strong(&g->phase, &managed, GUEST_FAILED) &&
 	    !atomic_compare_exchange_strong(&g->phase, &draining, GUEST_FAILED))
 		return;
-	memcpy(g->failure, why, sizeof(why));
 	stop_vm_from_thread(g);
 	guest_event(g, "HAZARD", json_pack("{s:s}", "reason", why));
 }

@@ -103,10 +103,14 @@ struct guest {
 	_Atomic uint64_t drains;       /* ... and so many full drains are done */
 	_Atomic uint32_t zero_pages; /* evicted pages that are all zeros */
 	_Atomic uint32_t evicted_pages;
-	char failure[512];	   /* why, when GUEST_FAILED */
+	pthread_mutex_t fail_lock;
+	char failure[512]; /* why, when GUEST_FAILED; fail_lock */
 
 	pthread_mutex_t zap_lock;
 	struct own_zaps zaps;
+	_Atomic bool region_gone[REGION_MAX]; /* unmapped by the VMM: see watch.h */
+	bool region_settled[REGION_MAX];      /* ... and forgotten; the watcher's */
+	bool zap_lost; /* one timed out: the sampler's */
 	bool distrust_removes; /* after a take-over without a ring: see guest_takeover.c */
 	pthread_mutex_t ring_lock;
 
@@ -115,10 +119,11 @@ struct guest {
 	enum reclaim_order order;
 	uint64_t last_drain_ns; /* the evictor's */
 	_Atomic uint32_t split_idx; /* a page of a large folio to be split, UINT32_MAX: none */
+	pthread_mutex_t mappers_lock;
 	struct pin_mappers mappers[REGION_MAX]; /* by region: see watch.h */
 	_Atomic bool suspect;			/* more references than that: eviction pauses */
 	uint64_t foreign_since;
-	uint64_t check_flags_at;
+	uint64_t check_flags_at, scan_at; /* the watcher's */
 	int pagemap_fd;
 	bool has_pagemap_scan;
 	int fault_kick;	  /* eventfd: the fault thread should look around */
@@ -161,6 +166,9 @@ void guest_uncharge(struct guest *g, uint32_t nr);
 /** guest_split_later() - the page is part of a large folio: have it split before it is tried again */
 void guest_split_later(struct guest *g, uint32_t idx);
 
+/** guest_apply_limit() - what guest_set_limit() does, but not for a successor of this daemon */
+void guest_apply_limit(struct guest *g, uint32_t pages);
+
 /**
  * guest_set_limit() - pages or RECLAIM_NO_LIMIT
  *
@@ -185,10 +193,15 @@ void guest_event(struct guest *g, const char *name, json_t *data);
 
 /** guest_zap_begin() - the range is about to be zapped; false when the list is full: try later */
 bool guest_zap_begin(struct guest *g, uint64_t start, uint64_t end);
+
+/** guest_zap_end() - the zaps begun within [@start, @end) are over */
 void guest_zap_end(struct guest *g, uint64_t start, uint64_t end);
 
 /** guest_zap_overlaps() - may a REMOVE of this range be our own? */
 bool guest_zap_overlaps(struct guest *g, uint64_t start, uint64_t end);
+
+/** guest_unmapped() - fault thread: the VMM has unmapped or moved [@start, @end) */
+void guest_unmapped(struct guest *g, uint64_t start, uint64_t end, bool moved);
 
 /* --- life ----------------------------------------------------------------------------------- */
 

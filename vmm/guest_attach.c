@@ -55,6 +55,8 @@ struct guest *guest_new(const struct guest_conf *conf, struct ebb_err *err)
 	pthread_mutex_init(&g->lru_lock, NULL);
 	pthread_mutex_init(&g->zap_lock, NULL);
 	pthread_mutex_init(&g->ring_lock, NULL);
+	pthread_mutex_init(&g->fail_lock, NULL);
+	pthread_mutex_init(&g->mappers_lock, NULL);
 	g->fault_kick = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	g->evictor_kick = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (g->fault_kick < 0 || g->evictor_kick < 0) {
@@ -70,10 +72,10 @@ void guest_free(struct guest *g, bool remove)
 	if (!g)
 		return;
 	remote_forget(&g->rem);
+	if (g->store.map) /* first: a state file without its store is swept, the reverse is not known of */
+		store_close(&g->store, remove);
 	if (g->state.h)
 		state_close(&g->state, remove);
-	if (g->store.map)
-		store_close(&g->store, remove);
 	proc_close_regions(&g->regions);
 	if (g->pidfd >= 0)
 		close(g->pidfd);
@@ -88,6 +90,8 @@ void guest_free(struct guest *g, bool remove)
 	pthread_mutex_destroy(&g->lru_lock);
 	pthread_mutex_destroy(&g->zap_lock);
 	pthread_mutex_destroy(&g->ring_lock);
+	pthread_mutex_destroy(&g->fail_lock);
+	pthread_mutex_destroy(&g->mappers_lock);
 	free(g);
 }
 
@@ -178,6 +182,22 @@ int guest_check_limit(uint64_t bytes, uint32_t nr_pages, uint32_t *ret_pages, st
 	return 0;
 }
 
+/* Without the pin guard nothing tells a large folio, and punching a part of one can zero it silently. */
+static int check_no_large_folios(struct ebb_err *err)
+{
+	char text[128] = "";
+	int fd = open("/sys/kernel/mm/transparent_hugepage/shmem_enabled", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
+
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0 || strstr(text, "[never]") || strstr(text, "[deny]"))
+		return 0;
+	return ebb_err_set(err, -EOPNOTSUPP,
+			   "--pin-guard=delay needs shared memory without large pages: echo never > "
+			   "/sys/kernel/mm/transparent_hugepage/shmem_enabled, and start the VM anew");
+}
+
 /* Everything that can be known without touching the VMM. */
 static int check_all(struct guest *g, pid_t pid, const struct guest_conf *conf, uint32_t *ret_limit,
 		     struct ebb_err *err)
@@ -194,37 +214,39 @@ static int check_all(struct guest *g, pid_t pid, const struct guest_conf *conf, 
 		return rc;
 	if ((rc = gate_check_regions(pid, &g->regions, err)))
 		return rc;
+	if (!conf->guard && (rc = check_no_large_folios(err)))
+		return rc;
 	return guest_check_limit(conf->limit, g->regions.nr_pages, ret_limit, err);
 }
 
 static int create_files(struct guest *g, const struct guest_conf *conf, struct ebb_err *err)
 {
-	uint32_t slots = store_slots_for(g->regions.nr_pages);
+	uint64_t slots = store_slots_for(g->regions.nr_pages), seed;
 	struct state_header *h;
 	struct store_sums sums;
-	char name[64];
-	uint64_t seed;
 	int rc;
 
 	if (slots > PAGE_SLOT_MAX)
 		return ebb_err_set(err, -E2BIG, "the guest's memory is larger than a store can hold");
 	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		return ebb_err_set(err, -EIO, "no random seed");
-	rc = state_create(&g->state, conf->state_dir, &g->id, &g->regions, slots, err);
+	rc = state_create(&g->state, conf->state_dir, &g->id, &g->regions, (uint32_t)slots, err);
 	if (rc)
 		return rc;
 	h = g->state.h;
-	sums = (struct store_sums){.v = g->state.sums, .fd = g->state.fd,
-				   .offset = g->state.sums_offset};
-	snprintf(name, sizeof(name), "%d-%llu", g->id.pid, (unsigned long long)g->id.start_time);
-	rc = store_create(&g->store, conf->swap_dir, name, slots, seed, &sums, err);
-	if (rc)
-		return rc;
 	h->seed = seed;
 	snprintf(h->name, sizeof(h->name), "%s", g->name);
 	snprintf(h->monitor, sizeof(h->monitor), "%s", g->monitor);
-	snprintf(h->store_path, sizeof(h->store_path), "%s", g->store.path);
-	return 0;
+	rc = store_make_path(h->store_path, sizeof(h->store_path), conf->swap_dir, g->id.pid,
+			     g->id.start_time, h->place.pid_ns);
+	if (rc)
+		return ebb_err_set(err, rc, "swap directory %s: path too long", conf->swap_dir);
+	rc = state_publish(&g->state, err);
+	if (rc)
+		return rc;
+	sums = (struct store_sums){.v = g->state.sums, .fd = g->state.fd,
+				   .offset = g->state.sums_offset};
+	return store_create(&g->store, h->store_path, (uint32_t)slots, seed, &sums, err);
 }
 
 void guest_unregister(struct guest *g)
@@ -233,6 +255,33 @@ void guest_unregister(struct guest *g)
 		const struct region *r = &g->regions.r[i];
 
 		(void)uffd_unregister(g->rem.uffd, r->hva, pages_to_bytes(r->nr));
+	}
+	if (!g->fault)
+		guest_drain_blindly(g);
+}
+
+void guest_drain_blindly(struct guest *g)
+{
+	struct uffd_msg msgs[64];
+
+	while (read(g->rem.uffd, msgs, sizeof(msgs)) > 0)
+		;
+}
+
+/*
+ * A thread of the VMM may have begun to discard memory before it was unregistered, and wait for its event to be
+ * read; if that is the main thread, it can't be stopped to close the descriptors until it is.
+ */
+int guest_close_remote(struct guest *g, struct ebb_err *err)
+{
+	int rc;
+
+	for (int tries = 0;; tries++) {
+		if (g->rem.uffd >= 0)
+			guest_drain_blindly(g);
+		rc = remote_close(g->id.pid, &g->rem, err);
+		if (rc != -ETIMEDOUT || tries == 5)
+			return rc;
 	}
 }
 
@@ -287,7 +336,7 @@ static int plant(struct guest *g, struct ebb_err *err)
 		rc = gate_check_regions(g->id.pid, &g->regions, err);
 	if (rc) {
 		guest_unregister(g);
-		(void)remote_close(g->id.pid, &g->rem, NULL);
+		(void)guest_close_remote(g, NULL);
 		return rc;
 	}
 	forbid_large_pages(g);
@@ -344,8 +393,10 @@ static int start(struct guest *g, uint32_t limit, struct ebb_err *err)
 	guest_set_limit(g, limit); /* again: what was found may be above it */
 	atomic_store(&g->state.h->phase, STATE_MANAGED);
 	rc = evictor_start(g, err);
-	if (rc)
+	if (rc) {
+		guest_unregister(g);
 		fault_stop(g);
+	}
 	return rc;
 }
 
@@ -364,7 +415,7 @@ int guest_attach(pid_t pid, const struct guest_conf *conf, struct guest **ret, s
 	rc = start(g, limit, err);
 	if (rc) {
 		guest_unregister(g);
-		(void)remote_close(pid, &g->rem, NULL);
+		(void)guest_close_remote(g, NULL);
 		goto fail;
 	}
 	log_info("%s: attached pid %d, %u MiB in %u region(s), by %s, VM's main thread stopped %llu us",

@@ -119,6 +119,8 @@ static int drain_run(struct guest *g, const struct region *r, uint32_t idx, char
 	if (rc) {
 		for (uint32_t i = 0; i < nr; i++)
 			page_end_fill_failed(&g->pt, idx + i);
+		/* Who faulted meanwhile was told nothing, for a fill was under way. */
+		(void)uffd_wake(g->rem.uffd, region_hva(r, idx), pages_to_bytes(nr));
 		guest_count(&g->c.read_errors, 1);
 		return ebb_err_set(err, rc, "%s: %s: slots %u to %u can't be read; the guest stays "
 				   "managed", g->name, g->store.path, slot, slot + nr - 1);
@@ -187,28 +189,30 @@ int guest_detach(struct guest *g, struct ebb_err *err)
 {
 	int managed = GUEST_MANAGED, failed = GUEST_FAILED, rc;
 	uint32_t limit = atomic_load(&g->limit);
+	bool was_failed = atomic_load(&g->phase) == GUEST_FAILED;
 	struct ebb_err close_err;
 
 	if (!atomic_compare_exchange_strong(&g->phase, &managed, GUEST_DRAINING) &&
 	    !atomic_compare_exchange_strong(&g->phase, &failed, GUEST_DRAINING))
 		return ebb_err_set(err, -EBUSY, "%s: is being let go already", g->name);
 	evictor_stop(g);
-	guest_set_limit(g, RECLAIM_NO_LIMIT);
+	guest_apply_limit(g, RECLAIM_NO_LIMIT); /* the file keeps it: a successor goes on under it */
 	rc = guest_drain(g, err);
 	if (rc && rc != -ESRCH) {
 		int draining = GUEST_DRAINING;
 
-		guest_set_limit(g, limit);
+		guest_apply_limit(g, limit);
 		if (evictor_start(g, NULL))
 			log_err("%s: the limit is not kept: no eviction thread", g->name);
-		atomic_compare_exchange_strong(&g->phase, &draining, GUEST_MANAGED);
+		atomic_compare_exchange_strong(&g->phase, &draining,
+					       was_failed ? GUEST_FAILED : GUEST_MANAGED);
 		return rc;
 	}
 	atomic_store(&g->state.h->phase, STATE_DETACHED);
 	guest_unregister(g);
 	wait_for_drains(g);
 	fault_stop(g);
-	if (remote_close(g->id.pid, &g->rem, &close_err))
+	if (guest_close_remote(g, &close_err))
 		log_warn("%s: %s", g->name, close_err.msg);
 	log_info("%s: let go", g->name);
 	return 0;

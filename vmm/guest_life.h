@@ -19,8 +19,14 @@ int guest_init_core(struct guest *g, const struct guest_conf *conf, struct ebb_e
 /** guest_note_found() - the LRU learns of all RESIDENT pages; not yet known to other threads */
 void guest_note_found(struct guest *g);
 
-/** guest_unregister() - all regions; waiters wake */
+/** guest_unregister() - all regions; waiters wake, and without a fault thread the events are read */
 void guest_unregister(struct guest *g);
+
+/** guest_drain_blindly() - read and ignore whatever the uffd holds */
+void guest_drain_blindly(struct guest *g);
+
+/** guest_close_remote() - remote_close(), reading events the VMM's main thread may be waiting for */
+int guest_close_remote(struct guest *g, struct ebb_err *err);
 
 /** guest_drain() - bring every evicted page back; the evictor is stopped, the fault thread runs */
 int guest_drain(struct guest *g, struct ebb_err *err);

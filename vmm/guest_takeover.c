@@ -41,6 +41,7 @@
 #define LOCK_WAIT_MS 10000 /* a dead daemon's I/O took 40-70 ms; a slow disk can take seconds */
 #define IDLE_WAIT_MS 10000
 
+/* The store first: a state file that is left tells the next daemon of the store, not the reverse. */
 static void sweep(const struct state *st)
 {
 	if (st->h->store_path[0])
@@ -48,21 +49,34 @@ static void sweep(const struct state *st)
 	unlink(st->path);
 }
 
-/* Read and ignore whatever is queued: PAGE_MSG_OWN_ZAP does nothing, faults are raised anew by WAKE. */
-static void drain_blindly(struct guest *g)
+/* A pid means something only where and when it was written down. */
+static bool same_pid_namespace(const struct state_header *h)
 {
-	struct uffd_msg msgs[64];
+	struct state_place here;
 
-	while (read(g->rem.uffd, msgs, sizeof(msgs)) > 0)
-		;
+	return state_get_place(&here) == 0 && here.pid_ns == h->place.pid_ns &&
+	       !memcmp(here.boot_id, h->place.boot_id, sizeof(here.boot_id));
+}
+
+/* Surely dead: also when the host has restarted since. */
+static bool vmm_is_gone(const struct state_header *h)
+{
+	struct state_place here;
+	struct proc_id id;
+
+	if (state_get_place(&here) || here.pid_ns != h->place.pid_ns)
+		return false;
+	if (memcmp(here.boot_id, h->place.boot_id, sizeof(here.boot_id)))
+		return true;
+	return proc_identify(h->pid, &id, NULL) == -ESRCH || id.start_time != h->start_time;
 }
 
 static int wait_ring_idle(struct guest *g, struct ebb_err *err)
 {
 	for (int ms = 0; ms < IDLE_WAIT_MS; ms++) {
-		drain_blindly(g);
+		guest_drain_blindly(g);
 		if (g->rem.ring_fd < 0 || remote_idle(&g->rem)) {
-			drain_blindly(g);
+			guest_drain_blindly(g);
 			return 0;
 		}
 		usleep(1000);
@@ -99,9 +113,17 @@ static int settle_pages(struct guest *g, struct ebb_err *err)
 {
 	for (unsigned int i = 0; i < g->regions.nr; i++) {
 		const struct region *r = &g->regions.r[i];
+		bool gone = atomic_load(&g->region_gone[i]);
 
 		for (uint32_t idx = r->first; idx < r->first + r->nr; idx++) {
-			int rc = settle_page(g, r, idx);
+			int rc;
+
+			if (gone) {
+				page_table_store_take_over(&g->pt, idx,
+							   page_word(PAGE_ABSENT, PAGE_SLOT_NONE));
+				continue;
+			}
+			rc = settle_page(g, r, idx);
 
 			if (rc == -EUCLEAN)
 				return ebb_err_set(err, rc, "%s: page %u names a slot that another "
@@ -122,8 +144,10 @@ static int release_waiters(struct guest *g, struct ebb_err *err)
 		size_t len = pages_to_bytes(r->nr);
 		int rc;
 
+		if (atomic_load(&g->region_gone[i]))
+			continue;
 		while ((rc = uffd_writeprotect(g->rem.uffd, r->hva, len, false)) == -EAGAIN) {
-			drain_blindly(g);
+			guest_drain_blindly(g);
 			usleep(20);
 		}
 		if (!rc)
@@ -131,6 +155,48 @@ static int release_waiters(struct guest *g, struct ebb_err *err)
 		if (rc)
 			return ebb_err_set(err, rc, "%s: region %s: cannot lift the protection: %s",
 					   g->name, r->name, strerror(-rc));
+	}
+	return 0;
+}
+
+/* The region of @now that is @r, or NULL. */
+static struct region *find_same(struct region_table *now, const struct region *r)
+{
+	for (unsigned int i = 0; i < now->nr; i++)
+		if (now->r[i].hva <= r->hva && region_hva(r, r->first + r->nr) <=
+		    now->r[i].hva + pages_to_bytes(now->r[i].nr) &&
+		    now->r[i].ino == r->ino && now->r[i].dev == r->dev)
+			return &now->r[i];
+	return NULL;
+}
+
+static bool file_is_mapped(const struct region_table *now, const struct region *r)
+{
+	for (unsigned int i = 0; i < now->nr; i++)
+		if (now->r[i].ino == r->ino && now->r[i].dev == r->dev)
+			return true;
+	return false;
+}
+
+/* Each region gets a memfd descriptor of its own; one that is not mapped any more was unplugged. */
+static int match_regions(struct guest *g, struct region_table *now, struct ebb_err *err)
+{
+	state_regions(&g->state, &g->regions);
+	for (unsigned int i = 0; i < g->regions.nr; i++) {
+		struct region *r = &g->regions.r[i], *same = find_same(now, r);
+
+		if (same) {
+			r->memfd = fcntl(same->memfd, F_DUPFD_CLOEXEC, 0);
+			if (r->memfd < 0)
+				return ebb_err_set(err, -errno, "%s: %s", g->name, strerror(errno));
+		} else if (g->state.h->regions[i].gone || !file_is_mapped(now, r)) {
+			g->state.h->regions[i].gone = 1;
+			atomic_store(&g->region_gone[i], true);
+			g->region_settled[i] = true;
+		} else {
+			return ebb_err_set(err, -EUCLEAN, "%s: region %s is not where it was", g->name,
+					   r->name);
+		}
 	}
 	return 0;
 }
@@ -143,29 +209,21 @@ static int find_vmm(struct guest *g, struct ebb_err *err)
 	int rc;
 
 	rc = proc_identify(h->pid, &g->id, err);
-	if (rc || g->id.start_time != h->start_time || g->id.state == 'Z')
+	if (rc && rc != -ESRCH)
+		return rc; /* not known to be dead: delete nothing */
+	if (vmm_is_gone(h) || g->id.state == 'Z')
 		return ebb_err_set(err, -ESRCH, "%s: the VM (pid %d) is gone", h->name, h->pid);
+	if (!same_pid_namespace(h))
+		return ebb_err_set(err, -EXDEV, "%s: belongs to another pid namespace; left as it is",
+				   g->state.path);
 	rc = guest_open_process(g, err);
+	if (!rc)
+		rc = proc_find_regions(h->pid, g->pidfd, &now, err);
 	if (rc)
 		return rc;
-	rc = proc_find_regions(h->pid, g->pidfd, &now, err);
-	if (rc)
-		return rc;
-	state_regions(&g->state, &g->regions);
-	for (unsigned int i = 0; i < g->regions.nr; i++) {
-		struct region *r = &g->regions.r[i];
-		const struct region *same = region_find_hva(&now, r->hva);
-
-		if (!same || same->ino != r->ino || same->dev != r->dev || same->memfd < 0) {
-			for (; i > 0; i--)
-				g->regions.r[i - 1].memfd = -1;
-			proc_close_regions(&now);
-			return ebb_err_set(err, -EUCLEAN, "%s: region %s is not where it was", h->name,
-					   r->name);
-		}
-		r->memfd = same->memfd;
-	}
-	return 0; /* the descriptors of @now live on in g->regions */
+	rc = match_regions(g, &now, err);
+	proc_close_regions(&now);
+	return rc;
 }
 
 static int open_files(struct guest *g, const char *path, struct ebb_err *err)
@@ -178,31 +236,41 @@ static int open_files(struct guest *g, const char *path, struct ebb_err *err)
 		return rc;
 	snprintf(g->name, sizeof(g->name), "%.63s", h->name);
 	snprintf(g->monitor, sizeof(g->monitor), "%.255s", h->monitor);
-	if (atomic_load(&h->phase) == STATE_DETACHED) {
-		sweep(&g->state);
-		return ebb_err_set(err, -ESRCH, "%s: had been let go", g->name);
-	}
 	sums = (struct store_sums){.v = g->state.sums, .fd = g->state.fd,
 				   .offset = g->state.sums_offset};
 	rc = store_reopen(&g->store, h->store_path, h->nr_slots, h->seed, &sums, LOCK_WAIT_MS, err);
-	if (rc == -ENOENT && atomic_load(&h->phase) == STATE_ATTACHING)
-		rc = 0; /* died before it had a store: nothing is in it */
+	if (rc == -ENOENT && atomic_load(&h->phase) != STATE_MANAGED)
+		rc = 0; /* it has no store yet, or no more: nothing is in it */
+	if (rc == -ENOENT && vmm_is_gone(h))
+		sweep(&g->state);
 	return rc;
 }
 
-/* The daemon died while attaching: nothing was evicted. Let the VMM have its memory back. */
-static int abandon_attach(struct guest *g, struct ebb_err *err)
+/*
+ * The daemon died while attaching, or after it had brought everything back: nothing is evicted. Let the VMM
+ * have its memory, which may still be registered.
+ */
+static int finish_letting_go(struct guest *g, struct ebb_err *err)
 {
 	const struct state_header *h = g->state.h;
 
-	if (h->remote_uffd >= 0 &&
-	    remote_refetch(g->pidfd, h->remote_uffd, h->remote_ring, &h->ring_params, &g->rem,
-			   NULL) == 0) {
-		guest_unregister(g);
-		(void)remote_close(h->pid, &g->rem, NULL);
+	if (h->remote_uffd >= 0) {
+		int rc = remote_refetch(g->pidfd, h->remote_uffd, h->remote_ring, &h->ring_params,
+					&g->rem, err);
+
+		if (rc == -EBADF || rc == -ESRCH)
+			rc = 0; /* closed already */
+		if (rc)
+			return rc;
+		if (g->rem.uffd >= 0)
+			guest_unregister(g);
+		rc = guest_close_remote(g, err);
+		if (rc)
+			return rc;
 	}
 	sweep(&g->state);
-	return ebb_err_set(err, -ESRCH, "%s: the daemon had died while attaching; let go", g->name);
+	return ebb_err_set(err, -ESRCH, "%s: the daemon had died while attaching or letting go; let go",
+			   g->name);
 }
 
 static int resume(struct guest *g, const struct guest_conf *conf, struct ebb_err *err)
@@ -249,8 +317,8 @@ int guest_take_over(const char *path, const struct guest_conf *conf, struct gues
 		rc = find_vmm(g, err);
 		if (rc == -ESRCH)
 			sweep(&g->state);
-		else if (!rc && atomic_load(&g->state.h->phase) == STATE_ATTACHING)
-			rc = abandon_attach(g, err);
+		else if (!rc && atomic_load(&g->state.h->phase) != STATE_MANAGED)
+			rc = finish_letting_go(g, err);
 		else if (!rc)
 			rc = resume(g, conf, err);
 	}

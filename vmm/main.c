@@ -20,7 +20,8 @@
 #include <ebb/log.h>
 #include "daemon.h"
 
-#define LOCK_WAIT_MS 10000
+#define LOCK_WAIT_MS	   10000
+#define TAKE_OVER_RETRY_MS 3000
 
 static void usage(FILE *to)
 {
@@ -189,9 +190,40 @@ static void protect_self(void)
 		log_debug("RLIMIT_NOFILE: %s", strerror(errno));
 }
 
-static void take_over_all(struct daemon *d)
+/* Two guests of one name (it was given to another meanwhile): the one taken over is renamed. */
+static void add_taken_over(struct daemon *d, struct guest *g)
+{
+	char name[sizeof(g->name)];
+	int rc = daemon_add(d, g);
+
+	if (rc == -EEXIST) {
+		snprintf(name, sizeof(name), "%.40s-%d", g->name, g->id.pid);
+		log_warn("%s: a guest is called that already; this one is now %s", g->name, name);
+		memcpy(g->name, name, sizeof(name));
+		rc = daemon_add(d, g);
+	}
+	if (rc)
+		log_err("%s: cannot be listed: %s", g->name, strerror(-rc));
+	else
+		daemon_release(d, g);
+}
+
+static bool is_managed(struct daemon *d, const char *state_path)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&d->lock);
+	for (struct guest *g = d->guests; g && !found; g = g->next)
+		found = !strcmp(g->state.path, state_path);
+	pthread_mutex_unlock(&d->lock);
+	return found;
+}
+
+/* Go on with the guests of a dead daemon. Returns how many could not be and are worth another try. */
+static unsigned int take_over_all(struct daemon *d)
 {
 	DIR *dir = opendir(d->conf.state_dir);
+	unsigned int left = 0;
 	struct dirent *e;
 
 	while (dir && (e = readdir(dir))) {
@@ -200,24 +232,46 @@ static void take_over_all(struct daemon *d)
 		struct guest *g;
 		struct ebb_err err;
 		char path[512];
+		int rc;
 
 		if (!dot || strcmp(dot, ".state"))
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", d->conf.state_dir, e->d_name);
-		if (guest_take_over(path, &conf, &g, &err))
-			log_warn("%s", err.msg);
-		else if (daemon_add(d, g))
-			log_err("%s: cannot be managed: a guest of that name is", g->name);
+		if (is_managed(d, path))
+			continue;
+		rc = guest_take_over(path, &conf, &g, &err);
+		if (!rc)
+			add_taken_over(d, g);
+		else
+			log_limited(LOG_LVL_WARN, "%s", err.msg);
+		left += rc && rc != -ESRCH && rc != -EPROTO && rc != -EUCLEAN && rc != -EXDEV;
 	}
 	if (dir)
 		closedir(dir);
+	return left;
 }
 
-static void guest_exited(struct daemon *d, struct guest *g)
+static bool process_is_dead(int pid, uint64_t start_time)
 {
-	int rc;
+	struct proc_id id;
+	int rc = proc_identify(pid, &id, NULL);
 
-	if (!daemon_claim(d, g->name, &rc))
+	return rc == -ESRCH || (!rc && id.start_time != start_time);
+}
+
+static void sweep_stores(const struct daemon *d)
+{
+	struct state_place here;
+
+	if (!state_get_place(&here))
+		store_sweep(d->conf.swap_dir, here.pid_ns, process_is_dead);
+}
+
+static void guest_exited(struct daemon *d, const struct guest *which)
+{
+	struct guest *g = daemon_claim_exited(d, which);
+
+	if (!g)
 		return; /* a command has it: daemon_release() brings the event again */
 	daemon_remove(d, g);
 	guest_reap(g);
@@ -227,12 +281,15 @@ static void guest_exited(struct daemon *d, struct guest *g)
 
 static void detach_all(struct daemon *d)
 {
-	while (d->guests) {
-		struct guest *g = d->guests;
-		struct ebb_err err;
-		int rc;
+	bool empty;
 
-		if (!daemon_claim(d, g->name, &rc)) {
+	for (;;) {
+		struct guest *g = daemon_claim_any(d, &empty);
+		struct ebb_err err;
+
+		if (empty)
+			return;
+		if (!g) {
 			usleep(10000);
 			continue;
 		}
@@ -278,10 +335,12 @@ static void loop(struct daemon *d, int signal_fd)
 	ev.data.ptr = d;
 	epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, signal_fd, &ev);
 	for (;;) {
-		int n = epoll_wait(d->epoll_fd, &ev, 1, -1);
+		int n = epoll_wait(d->epoll_fd, &ev, 1, d->to_take_over ? TAKE_OVER_RETRY_MS : -1);
 
 		if (n < 0 && errno != EINTR)
 			return;
+		if (n == 0) /* a guest whose VMM was stopped, say: it is frozen until this works */
+			d->to_take_over = take_over_all(d);
 		if (n <= 0)
 			continue;
 		if (ev.data.ptr == d)
@@ -324,7 +383,8 @@ static int daemon_start(struct daemon *d)
 	d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	protect_self();
 	guest_set_event_sink(send_event, d);
-	take_over_all(d);
+	d->to_take_over = take_over_all(d);
+	sweep_stores(d);
 	rc = sampler_new(&(struct sampler_host){daemon_next_guest, daemon_unfit, d}, &d->sampler);
 	if (rc)
 		return rc;
@@ -357,8 +417,9 @@ int main(int argc, char **argv)
 	log_info("ending: bringing all pages back (a second signal ends at once, and leaves them "
 		 "for the next ebbd)");
 	close_signals(signal_fd);
-	sampler_free(d.sampler);
+	control_finish_jobs(d.control); /* an attach that runs adds its guest first */
 	detach_all(&d);
+	sampler_free(d.sampler);
 	control_close(d.control);
 	pinguard_close(d.guard);
 	return 0;

@@ -33,9 +33,12 @@ static int match_map(const struct proc_map *map, void *arg)
 	return is_region_file(arg, map->dev, map->ino);
 }
 
-static bool maps_one(pid_t pid, const struct region_table *t)
+/* 1, 0, or -EMFILE and the like: the look itself failed, which says nothing about the process. */
+static int maps_one(pid_t pid, const struct region_table *t)
 {
-	return proc_for_each_map(pid, match_map, (void *)(uintptr_t)t) > 0;
+	int rc = proc_for_each_map(pid, match_map, (void *)(uintptr_t)t);
+
+	return rc == -EMFILE || rc == -ENFILE || rc == -ENOMEM ? rc : rc > 0;
 }
 
 static bool holds_one(pid_t pid, const struct region_table *t)
@@ -60,8 +63,11 @@ static bool holds_one(pid_t pid, const struct region_table *t)
 static int look_at(pid_t pid, pid_t vmm, const struct region_table *t, struct ebb_err *err)
 {
 	struct proc_id id;
-	bool maps = maps_one(pid, t);
+	int maps = maps_one(pid, t);
 
+	if (maps < 0)
+		return ebb_err_set(err, maps, "cannot look for other mappers of guest RAM: %s",
+				   strerror(-maps));
 	if (!maps && !holds_one(pid, t))
 		return 0;
 	if (proc_identify(pid, &id, NULL))

@@ -64,10 +64,10 @@ static int proc_read_id(int dir, struct proc_id *id)
 	ssize_t n;
 
 	if (fd < 0 || fstat(dir, &st))
-		return -ESRCH;
+		return -errno;
 	n = read(fd, line, sizeof(line) - 1);
 	if (n <= 0)
-		return -ESRCH;
+		return n < 0 ? -errno : -ESRCH;
 	line[n] = '\0';
 	id->uid = st.st_uid;
 	proc_read_exe(dir, id);
@@ -79,14 +79,19 @@ int proc_identify(pid_t pid, struct proc_id *ret, struct ebb_err *err)
 	struct proc_id id = {.pid = pid};
 	_cleanup_close_ int dir = -1;
 	char path[32];
+	int rc;
 
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	if (pid > 0)
 		dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
+	rc = pid > 0 ? -errno : -ENOENT;
+	if (dir >= 0)
+		rc = proc_read_id(dir, &id);
+	/* Only what the kernel says of a process that is not there may be taken for its absence. */
+	if (rc == -ENOENT || rc == -ESRCH)
 		return ebb_err_set(err, -ESRCH, "there is no process %d", pid);
-	if (proc_read_id(dir, &id))
-		return ebb_err_set(err, -ESRCH, "process %d is gone", pid);
+	if (rc)
+		return ebb_err_set(err, rc, "cannot look at process %d: %s", pid, strerror(-rc));
 	*ret = id;
 	return 0;
 }

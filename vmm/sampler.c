@@ -70,6 +70,7 @@ static void *sampler_main(void *arg)
 {
 	struct sampler *s = arg;
 
+	pthread_setname_np(pthread_self(), "ebb-sample");
 	pthread_mutex_lock(&s->lock);
 	while (!s->stop) {
 		struct timespec until;

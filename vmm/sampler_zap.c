@@ -81,23 +81,50 @@ static int harvest_pagemap(struct guest *g, const struct region *r, uint32_t fir
 	return 0;
 }
 
+/*
+ * A zap we gave up on (the VM was stopped, say) may still come. None is added to it; once the ring is idle, all
+ * are over.
+ */
+static bool lost_zaps_are_over(struct guest *g)
+{
+	bool idle;
+
+	if (!g->zap_lost)
+		return true;
+	pthread_mutex_lock(&g->ring_lock);
+	idle = g->rem.ring_fd < 0 || remote_idle(&g->rem);
+	pthread_mutex_unlock(&g->ring_lock);
+	if (!idle)
+		return false;
+	guest_zap_end(g, 0, UINT64_MAX);
+	g->zap_lost = false;
+	return true;
+}
+
 static int zap(struct guest *g, const struct region *r, uint32_t first, uint32_t nr)
 {
 	uint64_t start = region_hva(r, first), end = region_hva(r, first + nr);
 	int rc;
 
+	if (!lost_zaps_are_over(g))
+		return -EAGAIN;
 	/* Full only while the fault thread is behind with its drains: it needs us out of the way. */
-	while (!guest_zap_begin(g, start, end)) {
+	for (int tries = 0; !guest_zap_begin(g, start, end); tries++) {
+		if (tries == 500 || atomic_load(&g->phase) != GUEST_MANAGED)
+			return -ECANCELED;
 		guest_kick(g->fault_kick);
 		usleep(200);
-		if (atomic_load(&g->phase) != GUEST_MANAGED)
-			return -ECANCELED;
 	}
 	pthread_mutex_lock(&g->ring_lock);
-	rc = remote_madvise(&g->rem, g->id.pid, start, end - start, MADV_DONTNEED);
+	if (atomic_load(&g->region_gone[r - g->regions.r]))
+		rc = 0; /* what is at that address now is not the guest's memory */
+	else
+		rc = remote_madvise(&g->rem, g->id.pid, start, end - start, MADV_DONTNEED);
 	pthread_mutex_unlock(&g->ring_lock);
-	/* Timed out: the zap is still on its way, so the range stays in the list for good. */
-	if (rc != -ETIMEDOUT)
+	/* Timed out: the zap is still on its way, and the range stays in the list until it has come. */
+	if (rc == -ETIMEDOUT)
+		g->zap_lost = true;
+	else
 		guest_zap_end(g, start, end);
 	/* The VMM's main thread has come back, so a dead daemon's zap that it ran is over as well. */
 	if (!rc && g->distrust_removes) {
@@ -138,6 +165,8 @@ int sampler_zap_pass(struct guest *g)
 
 			if (atomic_load(&g->phase) != GUEST_MANAGED)
 				return -ECANCELED;
+			if (atomic_load(&g->region_gone[i]))
+				break;
 			rc = sample_slice(g, r, r->first + off, MIN(SLICE, r->nr - off));
 			if (rc)
 				return rc;

@@ -14,7 +14,7 @@
 #include "state.h"
 
 #define STATE_MAGIC   "ebbstate"
-#define STATE_VERSION 1
+#define STATE_VERSION 2
 
 static size_t page_round(size_t n)
 {
@@ -51,6 +51,25 @@ static int state_map(struct state *st, uint32_t nr_pages, uint32_t nr_slots)
 	return 0;
 }
 
+int state_get_place(struct state_place *ret)
+{
+	struct state_place here = {0};
+	struct stat sb;
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, here.boot_id, sizeof(here.boot_id) - 1) : -1;
+	int rc = n < 0 ? -errno : 0;
+
+	if (fd >= 0)
+		close(fd);
+	if (!rc && stat("/proc/self/ns/pid", &sb))
+		rc = -errno;
+	if (rc)
+		return rc;
+	here.pid_ns = sb.st_ino;
+	*ret = here;
+	return 0;
+}
+
 static void fill_header(struct state_header *h, const struct proc_id *id,
 			const struct region_table *t, uint32_t nr_slots)
 {
@@ -82,8 +101,9 @@ int state_create(struct state *st, const char *dir, const struct proc_id *id,
 	int rc;
 
 	memset(st, 0, sizeof(*st));
-	snprintf(st->path, sizeof(st->path), "%s/%d-%llu.state", dir, id->pid,
+	snprintf(st->path, sizeof(st->path), "%s/%d-%llu.state.tmp", dir, id->pid,
 		 (unsigned long long)id->start_time);
+	unlink(st->path); /* of an attach that was killed: this daemon is alone in the directory */
 	st->fd = open(st->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (st->fd < 0) {
 		rc = -errno;
@@ -106,8 +126,25 @@ int state_create(struct state *st, const char *dir, const struct proc_id *id,
 		return rc;
 	}
 	fill_header(st->h, id, t, nr_slots);
+	rc = state_get_place(&st->h->place);
+	if (rc) {
+		ebb_err_set(err, rc, "cannot read the boot id and pid namespace: %s", strerror(-rc));
+		state_close(st, true);
+		return rc;
+	}
 	for (uint32_t i = 0; i < t->nr_pages; i++)
 		atomic_init(&st->words[i], page_word(PAGE_ABSENT, PAGE_SLOT_NONE));
+	return 0;
+}
+
+int state_publish(struct state *st, struct ebb_err *err)
+{
+	char path[sizeof(st->path)];
+
+	snprintf(path, sizeof(path), "%.*s", (int)(strlen(st->path) - strlen(".tmp")), st->path);
+	if (renameat2(AT_FDCWD, st->path, AT_FDCWD, path, RENAME_NOREPLACE))
+		return ebb_err_set(err, -errno, "%s: %s", path, strerror(errno));
+	snprintf(st->path, sizeof(st->path), "%s", path);
 	return 0;
 }
 

@@ -22,13 +22,19 @@
 #include "region.h"
 #include "store.h"
 
+/** struct state_place - where and when a pid means something */
+struct state_place {
+	uint64_t pid_ns; /* inode of the pid namespace */
+	char boot_id[40];
+};
+
 enum state_phase { STATE_ATTACHING = 1, STATE_MANAGED, STATE_DETACHED };
 
 struct state_region {
 	uint64_t hva, file_off, gpa, dev, ino;
 	uint32_t first, nr;
 	int32_t remote_fd;
-	uint32_t pad;
+	uint32_t gone; /* unplugged: its pages are ABSENT */
 	char name[64];
 };
 
@@ -38,6 +44,7 @@ struct state_header {
 	uint32_t version, header_size;
 	_Atomic uint32_t phase;
 	int32_t pid;
+	struct state_place place;
 	uint64_t start_time;
 	uint64_t seed;
 	uint32_t nr_pages, nr_slots;
@@ -63,12 +70,23 @@ struct state {
 	struct store_sum *sums;
 };
 
-/** state_create() - a new file in @dir for process @id with room for the pages of @t and their slots */
+/**
+ * state_create() - a new file in @dir for process @id with room for the pages of @t and their slots
+ *
+ * Called NAME.state.tmp until state_publish(): a daemon that is killed in between leaves nothing that looks
+ * like a guest.
+ */
 int state_create(struct state *st, const char *dir, const struct proc_id *id,
 		 const struct region_table *t, uint32_t nr_slots, struct ebb_err *err);
 
+/** state_publish() - the header is complete: give the file its name; -EEXIST when it is taken */
+int state_publish(struct state *st, struct ebb_err *err);
+
 /** state_open() - an existing file; -EPROTO with a sentence when it is not one or of another version */
 int state_open(struct state *st, const char *path, struct ebb_err *err);
+
+/** state_get_place() - here and now */
+int state_get_place(struct state_place *ret);
 
 /** state_regions() - the region table as recorded; memfds are -1 */
 void state_regions(const struct state *st, struct region_table *ret);

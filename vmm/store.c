@@ -2,6 +2,7 @@
 /*
  * store.c - the swap file of one guest; the theory is in store.h.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -16,10 +17,10 @@
 #include <ebb/page.h>
 #include "store.h"
 
-uint32_t store_slots_for(uint32_t nr_pages)
+uint64_t store_slots_for(uint32_t nr_pages)
 {
 	/* An eighth more, so that refaulted pages can keep their clean copy for a while. */
-	return nr_pages + nr_pages / 8 + 1024;
+	return (uint64_t)nr_pages + nr_pages / 8 + 1024;
 }
 
 static int store_init(struct store *s, uint32_t nr_slots, uint64_t seed,
@@ -46,8 +47,9 @@ static int try_direct_write(int fd)
 	return n == (ssize_t)EBB_PAGE_SIZE ? 0 : n < 0 ? -errno : -EIO;
 }
 
-static int store_fill(struct store *s, const char *dir, struct ebb_err *err)
+static int store_fill(struct store *s, struct ebb_err *err)
 {
+	const char *dir = s->dir;
 	uint64_t size = store_offset(s->nr_slots);
 	struct statfs fs;
 	int rc;
@@ -75,15 +77,48 @@ static int store_fill(struct store *s, const char *dir, struct ebb_err *err)
 	return 0;
 }
 
-int store_create(struct store *s, const char *dir, const char *name, uint32_t nr_slots,
-		 uint64_t seed, const struct store_sums *sums, struct ebb_err *err)
+int store_make_path(char *path, size_t size, const char *dir, int pid, uint64_t start_time,
+		    uint64_t pid_ns)
+{
+	int n = snprintf(path, size, "%s/%d-%llu-%llu.swap", dir, pid, (unsigned long long)start_time,
+			 (unsigned long long)pid_ns);
+
+	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
+}
+
+static void sweep_one(int dir, const char *name)
+{
+	int fd = openat(dir, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd < 0)
+		return;
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+		unlinkat(dir, name, 0);
+	close(fd);
+}
+
+void store_sweep(const char *dir, uint64_t pid_ns, bool (*is_dead)(int pid, uint64_t start_time))
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+
+	while (d && (e = readdir(d))) {
+		unsigned long long start, ns;
+		int pid, end = 0;
+
+		if (sscanf(e->d_name, "%d-%llu-%llu.swap%n", &pid, &start, &ns, &end) == 3 &&
+		    end > 0 && !e->d_name[end] && ns == pid_ns && is_dead(pid, start))
+			sweep_one(dirfd(d), e->d_name);
+	}
+	if (d)
+		closedir(d);
+}
+
+/* Open a new file at s->path and lock it. */
+static int store_open_new(struct store *s, struct ebb_err *err)
 {
 	int rc;
 
-	memset(s, 0, sizeof(*s));
-	s->fd = -1;
-	if ((size_t)snprintf(s->path, sizeof(s->path), "%s/%s.swap", dir, name) >= sizeof(s->path))
-		return ebb_err_set(err, -ENAMETOOLONG, "swap directory %s: path too long", dir);
 	s->fd = open(s->path, O_RDWR | O_CREAT | O_EXCL | O_DIRECT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (s->fd < 0) {
 		rc = -errno;
@@ -91,25 +126,32 @@ int store_create(struct store *s, const char *dir, const char *name, uint32_t nr
 			unlink(s->path);
 			return ebb_err_set(err, rc,
 					   "swap directory %s: its file system has no O_DIRECT; give "
-					   "one on ext4, xfs or btrfs with --swap-dir", dir);
+					   "one on ext4, xfs or btrfs with --swap-dir", s->dir);
 		}
 		return ebb_err_set(err, rc, "swap directory %s: cannot create a file there: %s",
-				   dir, strerror(-rc));
+				   s->dir, strerror(-rc));
 	}
-	if (flock(s->fd, LOCK_EX | LOCK_NB)) {
-		rc = ebb_err_set(err, -errno, "%s: cannot lock: %s", s->path, strerror(errno));
-		goto fail;
-	}
-	rc = store_init(s, nr_slots, seed, sums);
-	if (!rc)
-		rc = store_fill(s, dir, err);
-	else
-		ebb_err_set(err, rc, "out of memory");
-	if (rc)
-		goto fail;
+	if (flock(s->fd, LOCK_EX | LOCK_NB))
+		return ebb_err_set(err, -errno, "%s: cannot lock: %s", s->path, strerror(errno));
 	return 0;
-fail:
-	store_close(s, true);
+}
+
+int store_create(struct store *s, const char *path, uint32_t nr_slots, uint64_t seed,
+		 const struct store_sums *sums, struct ebb_err *err)
+{
+	const char *slash = strrchr(path, '/');
+	int rc;
+
+	memset(s, 0, sizeof(*s));
+	snprintf(s->path, sizeof(s->path), "%s", path);
+	snprintf(s->dir, sizeof(s->dir), "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+	rc = store_open_new(s, err);
+	if (!rc && store_init(s, nr_slots, seed, sums))
+		rc = ebb_err_set(err, -ENOMEM, "out of memory");
+	if (!rc)
+		rc = store_fill(s, err);
+	if (rc)
+		store_close(s, s->fd >= 0);
 	return rc;
 }
 

@@ -34,6 +34,7 @@ struct store_sums {
 
 struct store {
 	char path[256];
+	char dir[256];
 	int fd;
 	uint32_t nr_slots;
 	uint64_t seed;
@@ -44,7 +45,7 @@ struct store {
 };
 
 /** store_slots_for() - slots a guest of @nr_pages needs: one a page, and room for kept copies */
-uint32_t store_slots_for(uint32_t nr_pages);
+uint64_t store_slots_for(uint32_t nr_pages);
 
 /**
  * store_create() - make and lock the file, reserve its space
@@ -52,7 +53,7 @@ uint32_t store_slots_for(uint32_t nr_pages);
  *
  * Refused with a sentence: directory missing or not writable, no O_DIRECT there, not enough room.
  */
-int store_create(struct store *s, const char *dir, const char *name, uint32_t nr_slots,
+int store_create(struct store *s, const char *path, uint32_t nr_slots,
 		 uint64_t seed, const struct store_sums *sums, struct ebb_err *err);
 
 /**
@@ -62,6 +63,22 @@ int store_create(struct store *s, const char *dir, const char *name, uint32_t nr
  */
 int store_reopen(struct store *s, const char *path, uint32_t nr_slots, uint64_t seed,
 		 const struct store_sums *sums, int wait_ms, struct ebb_err *err);
+
+/**
+ * store_make_path() - where the store of process @pid, started at @start_time, is
+ * @pid_ns: the pid namespace in which that is so
+ */
+int store_make_path(char *path, size_t size, const char *dir, int pid, uint64_t start_time,
+		    uint64_t pid_ns);
+
+/**
+ * store_sweep() - remove the stores in @dir that nobody can want any more
+ * @pid_ns: ours
+ * @is_dead: is the process surely gone?
+ *
+ * A store goes when its name says our pid namespace, its process is dead and nobody holds its lock.
+ */
+void store_sweep(const char *dir, uint64_t pid_ns, bool (*is_dead)(int pid, uint64_t start_time));
 
 /** store_close() - @remove: the file is of no use any more */
 void store_close(struct store *s, bool remove);

@@ -13,10 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What ebb cannot do without: missing and WP faults on shmem, and the VMM's discards. */
+/*
+ * What ebb cannot do without: missing and WP faults on shmem, the VMM's discards, and word of memory that
+ * is not where it was any more.
+ */
 #define UFFD_NEEDED                                                                                \
 	(UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_MISSING_SHMEM |                             \
-	 UFFD_FEATURE_WP_HUGETLBFS_SHMEM | UFFD_FEATURE_EVENT_REMOVE)
+	 UFFD_FEATURE_WP_HUGETLBFS_SHMEM | UFFD_FEATURE_EVENT_REMOVE |                             \
+	 UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMAP)
 
 /** uffd_probe() - features of the running kernel, asked of a throw-away descriptor of our own */
 int uffd_probe(uint64_t *ret_features);

@@ -15,42 +15,77 @@
 /* A fork in the VMM (a helper script) holds the memfd for a moment, until it execs. */
 #define FOREIGN_NS 500000000ull
 
+/* How often /proc is scanned for other mappers where the kernel's counts can't be read. */
+#define SCAN_NS 1000000000ull
+
 /* How often to look whether the memory is still registered: the kernel walks all page tables for it. */
 #define REGISTERED_NS 60000000000ull
+
+static bool count_mappers(struct guest *g, const struct region *r, struct pin_mappers *ret)
+{
+	uint8_t verdict;
+
+	return g->guard && !pinguard_check(g->guard, r->memfd, r->file_off >> EBB_PAGE_SHIFT, 1,
+					   &verdict, ret);
+}
 
 void watch_baseline(struct guest *g)
 {
 	for (unsigned int i = 0; i < g->regions.nr; i++) {
-		const struct region *r = &g->regions.r[i];
-		uint8_t verdict;
+		struct pin_mappers now;
 
-		if (g->guard)
-			(void)pinguard_check(g->guard, r->memfd, r->file_off >> EBB_PAGE_SHIFT, 1,
-					     &verdict, &g->mappers[i]);
+		if (!count_mappers(g, &g->regions.r[i], &now))
+			continue;
+		pthread_mutex_lock(&g->mappers_lock);
+		g->mappers[i] = now;
+		pthread_mutex_unlock(&g->mappers_lock);
 	}
 }
 
 bool watch_mappers(struct guest *g, const struct region *r, const struct pin_mappers *now)
 {
-	const struct pin_mappers *base = &g->mappers[r - g->regions.r];
+	struct pin_mappers base;
 
+	pthread_mutex_lock(&g->mappers_lock);
+	base = g->mappers[r - g->regions.r];
+	pthread_mutex_unlock(&g->mappers_lock);
 	/* One file reference more: a thread of ours is in a system call on the descriptor. */
-	if (now->mmap_writable <= base->mmap_writable && now->mmap_tree <= base->mmap_tree &&
-	    now->dentry_count <= base->dentry_count && now->file_count <= base->file_count + 1)
+	if (now->mmap_writable <= base.mmap_writable && now->mmap_tree <= base.mmap_tree &&
+	    now->dentry_count <= base.dentry_count && now->file_count <= base.file_count + 1)
 		return false;
 	atomic_store(&g->suspect, true);
 	return true;
 }
 
+/* No batch may come by for hours: look at the counts here too. Without a guard, at /proc once a second. */
+static void look_at_counts(struct guest *g, uint64_t now)
+{
+	struct pin_mappers counts;
+
+	for (unsigned int i = 0; g->guard && i < g->regions.nr; i++)
+		if (!atomic_load(&g->region_gone[i]) && count_mappers(g, &g->regions.r[i], &counts))
+			(void)watch_mappers(g, &g->regions.r[i], &counts);
+	if (!g->guard && now >= g->scan_at) {
+		g->scan_at = now + SCAN_NS;
+		atomic_store(&g->suspect, true);
+	}
+}
+
 static bool check_mappers(struct guest *g, struct ebb_err *why)
 {
 	uint64_t now = guest_now_ns();
+	int rc;
 
+	if (!atomic_load(&g->suspect))
+		look_at_counts(g, now);
 	if (!atomic_load(&g->suspect))
 		return true;
 	/* The baseline is read before the scan: who comes after it is noticed by the next batch. */
 	watch_baseline(g);
-	if (!proc_foreign_mapper(g->id.pid, &g->regions, why)) {
+	rc = proc_foreign_mapper(g->id.pid, &g->regions, why);
+	if (rc && rc != -EBUSY)
+		return true; /* could not look: eviction stays paused */
+	if (!rc) {
 		g->foreign_since = 0;
 		atomic_store(&g->suspect, false);
 		guest_kick(g->evictor_kick);
@@ -75,6 +110,8 @@ static void split_folio(struct guest *g)
 	if (idx == UINT32_MAX)
 		return;
 	r = region_find_index(&g->regions, idx);
+	if (atomic_load(&g->region_gone[r - g->regions.r]))
+		return;
 	iov = (struct iovec){.iov_base = (void *)(uintptr_t)region_hva(r, idx),
 			     .iov_len = EBB_PAGE_SIZE};
 	pthread_mutex_lock(&g->ring_lock);
@@ -86,23 +123,108 @@ static void split_folio(struct guest *g)
 	guest_kick(g->evictor_kick);
 }
 
-/* A VMM that maps its RAM anew (mremap, MAP_FIXED after a memory error) takes it out of our sight. */
+/* The regions that are still there. */
+static struct region_table regions_left(struct guest *g)
+{
+	struct region_table t = {.nr = 0};
+
+	for (unsigned int i = 0; i < g->regions.nr; i++) {
+		if (atomic_load(&g->region_gone[i]))
+			continue;
+		t.r[t.nr++] = g->regions.r[i];
+		t.nr_pages += g->regions.r[i].nr;
+	}
+	return t;
+}
+
+/* A VMM that maps its RAM anew (MAP_FIXED after a memory error) takes it out of our sight. */
 static void check_registered(struct guest *g)
 {
+	struct region_table t = regions_left(g);
 	uint64_t now = guest_now_ns();
 	struct ebb_err why;
 
 	if (now < g->check_flags_at)
 		return;
-	if (g->check_flags_at && proc_check_vmflags(g->id.pid, &g->regions, &why) == -EINVAL)
-		guest_fail(g, "%s", why.msg);
+	/* Twice: an exiting VMM's smaps can be read half. */
+	if (g->check_flags_at && proc_check_vmflags(g->id.pid, &t, &why) == -EINVAL) {
+		usleep(100000);
+		t = regions_left(g);
+		if (proc_check_vmflags(g->id.pid, &t, &why) == -EINVAL)
+			guest_fail(g, "%s", why.msg);
+	}
 	g->check_flags_at = now + REGISTERED_NS;
+}
+
+static int is_mapped(const struct proc_map *map, void *arg)
+{
+	const struct region *r = arg;
+
+	return map->dev == r->dev && map->ino == r->ino &&
+	       map->offset < r->file_off + pages_to_bytes(r->nr) &&
+	       r->file_off < map->offset + (map->end - map->start);
+}
+
+/* Pages of an unplugged region: whatever they were, they are nothing now. True: none is left. */
+static bool forget_pages(struct guest *g, const struct region *r)
+{
+	bool all = true;
+
+	for (uint32_t idx = r->first; idx < r->first + r->nr; idx++) {
+		uint32_t word = page_table_load(&g->pt, idx);
+
+		if (page_word_state(word) == PAGE_ABSENT)
+			continue;
+		if (!page_try_discard(&g->pt, idx, word)) {
+			all = false; /* in somebody's hands, who will find the mapping gone */
+			continue;
+		}
+		store_release(&g->store, page_word_arg(word));
+		if (page_word_state(word) == PAGE_RESIDENT) {
+			guest_uncharge(g, 1);
+		} else {
+			atomic_fetch_sub(&g->evicted_pages, 1);
+			if (page_word_arg(word) == PAGE_SLOT_ZERO)
+				atomic_fetch_sub(&g->zero_pages, 1);
+		}
+		pthread_mutex_lock(&g->lru_lock);
+		reclaim_note_gone(g->lru, idx, 1);
+		pthread_mutex_unlock(&g->lru_lock);
+	}
+	return all;
+}
+
+/*
+ * The VMM has unmapped a region. A DIMM that was unplugged is forgotten. Memory that is mapped elsewhere, or
+ * again, is not registered there: its evicted pages would read as zeros.
+ */
+static void check_gone(struct guest *g)
+{
+	for (unsigned int i = 0; i < g->regions.nr; i++) {
+		const struct region *r = &g->regions.r[i];
+		int rc;
+
+		if (!atomic_load(&g->region_gone[i]) || g->region_settled[i])
+			continue;
+		rc = proc_for_each_map(g->id.pid, is_mapped, (void *)(uintptr_t)r);
+		if (rc < 0)
+			continue; /* it is exiting, or we are short of something: look again */
+		if (rc) {
+			guest_fail(g, "region %s: the VMM has mapped its memory anew", r->name);
+			return;
+		}
+		g->state.h->regions[i].gone = 1;
+		g->region_settled[i] = forget_pages(g, r);
+		if (g->region_settled[i])
+			log_info("%s: region %s was unplugged", g->name, r->name);
+	}
 }
 
 bool watch_guest(struct guest *g, struct ebb_err *why)
 {
 	if (atomic_load(&g->phase) != GUEST_MANAGED)
 		return true;
+	check_gone(g);
 	split_folio(g);
 	check_registered(g);
 	return check_mappers(g, why);

@@ -15,6 +15,9 @@
  *                 is let go, all its pages brought back, with an event that names the process.
  *   COPY          EEXIST over an evicted page: too late for both; the VM is stopped, the slot kept.
  *
+ * Memory the VMM unmaps: the kernel tells (UNMAP), and waits until the fault thread has read it. From that
+ * moment the region is neither sampled, filled nor evicted. Unplugged memory is then forgotten.
+ *
  * Once a minute the VmFlags are read again: memory the VMM has mapped anew is not registered any more, and
  * its evicted pages would read as zeros. That too stops the VM.
  */

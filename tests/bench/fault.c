@@ -14,19 +14,19 @@
  * CPU is user and system time of the stand-in and, in mode ebb, of this process: all that a fault
  * costs on the host, the kernel's reclaim inside the fault included, interrupts excluded.
  *
- * Every touch is checked; a wrong byte, or a guest that had to be stopped, ends the benchmark with exit code 1.
- * Missed goals don't: they are a result.
+ * Every touch is checked; a wrong byte, or a guest that had to be stopped, ends the benchmark with exit code
+ * 1. Missed goals don't: they are a result.
  */
 #include <getopt.h>
-#include <liburing.h>
 #include <ebb/log.h>
 #include "guest.h"
 #include "sampler.h"
+#include "fault_device.h"
 #include "fault_report.h"
 
-#define SETTLE_MS  200
-#define MIB	   (1ull << 20)
-#define DEVICE_CHUNK MIB
+#define SETTLE_MS     200
+#define WAIT_LIMIT_NS 60000000000ull
+#define MIB	      (1ull << 20)
 
 struct bench {
 	unsigned int rounds, warm_ms;
@@ -48,72 +48,6 @@ static int fail(const char *what, int rc)
 {
 	fprintf(stderr, "bench-fault: %s: %s\n", what, strerror(-rc));
 	return rc;
-}
-
-/* --- the floor: the device alone -------------------------------------------------------------- */
-
-static int device_prepare(struct bench *b)
-{
-	_cleanup_free_ uint64_t *chunk = aligned_alloc(EBB_PAGE_SIZE, DEVICE_CHUNK);
-	char path[512];
-
-	if (!chunk)
-		return -ENOMEM;
-	snprintf(path, sizeof(path), "%s/device", b->swap_dir);
-	b->device_fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_DIRECT | O_CLOEXEC, 0600);
-	if (b->device_fd < 0)
-		return fail(path, -errno);
-	unlink(path);
-	for (uint64_t at = 0; at < b->memory; at += DEVICE_CHUNK) {
-		for (uint64_t i = 0; i < DEVICE_CHUNK / sizeof(*chunk); i++)
-			chunk[i] = standin_mix(at + i);
-		if (pwrite(b->device_fd, chunk, DEVICE_CHUNK, (off_t)at) != (ssize_t)DEVICE_CHUNK)
-			return fail(path, errno ? -errno : -EIO);
-	}
-	return fsync(b->device_fd) ? fail(path, -errno) : 0;
-}
-
-static int device_read(struct io_uring *ring, int fd, void *buf, uint64_t at)
-{
-	struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
-	struct io_uring_cqe *cqe;
-	int rc;
-
-	io_uring_prep_read(sqe, fd, buf, EBB_PAGE_SIZE, at);
-	io_uring_submit_and_wait(ring, 1);
-	rc = io_uring_wait_cqe(ring, &cqe);
-	if (rc)
-		return rc;
-	rc = cqe->res;
-	io_uring_cqe_seen(ring, cqe);
-	return rc == (int)EBB_PAGE_SIZE ? 0 : rc < 0 ? rc : -EIO;
-}
-
-static int device_measure(struct bench *b, struct bench_sample *ret)
-{
-	_cleanup_free_ void *buf = aligned_alloc(EBB_PAGE_SIZE, EBB_PAGE_SIZE);
-	_cleanup_free_ struct bench_hist *h = calloc(1, sizeof(*h));
-	uint64_t begin = standin_now_ns(), now = begin, state = begin;
-	struct io_uring ring;
-	int rc = buf && h ? io_uring_queue_init(8, &ring, 0) : -ENOMEM;
-
-	if (rc)
-		return fail("measuring the device", rc);
-	while (!rc && now - begin < b->seconds * 1e9 / 2) {
-		uint64_t page = standin_mix(state += 0x9e3779b97f4a7c15) % bytes_to_pages(b->memory);
-		uint64_t before = standin_now_ns();
-
-		rc = device_read(&ring, b->device_fd, buf, pages_to_bytes(page));
-		now = standin_now_ns();
-		bench_hist_add(h, now - before);
-	}
-	io_uring_queue_exit(&ring);
-	*ret = (struct bench_sample){
-		.p50 = bench_hist_quantile(h, .5), .p99 = bench_hist_quantile(h, .99),
-		.mean = (double)h->sum_ns / (double)h->total / 1e3,
-		.faults = (double)h->total * 1e9 / (double)(now - begin),
-	};
-	return rc ? fail("measuring the device", rc) : 0;
 }
 
 /* --- ebb ------------------------------------------------------------------------------------ */
@@ -151,6 +85,19 @@ static int ebb_attach(struct bench *b)
 	}
 	rc = sampler_new(&host, &b->sampler);
 	return rc ? fail("starting the sampler", rc) : 0;
+}
+
+/* The first measurement should not find the guest on its way down to the limit. */
+static int ebb_wait_for_limit(const struct bench *b)
+{
+	uint64_t begin = standin_now_ns();
+
+	while (pages_to_bytes(atomic_load(&b->guest->resident)) > b->limit) {
+		if (standin_now_ns() - begin > WAIT_LIMIT_NS)
+			return fail("ebb does not bring the stand-in below its limit", -ETIMEDOUT);
+		usleep(10000);
+	}
+	return 0;
 }
 
 static int ebb_detach(struct bench *b)
@@ -262,11 +209,11 @@ static int sleep_and_watch(const struct bench *b, int mode, uint64_t ns)
 static void summarize(const struct standin_shared *sh, double elapsed_s, double cpu_us,
 		      struct bench_sample *ret)
 {
-	_cleanup_free_ struct bench_hist *h = calloc(1, sizeof(*h));
+	static struct bench_hist hist;
+	struct bench_hist *h = &hist;
 	uint64_t touches = 0;
 
-	if (!h)
-		return;
+	memset(h, 0, sizeof(*h));
 	for (unsigned int i = 0; i < STANDIN_THREADS; i++) {
 		bench_hist_merge(h, &sh->worker[i].faults);
 		touches += sh->worker[i].touches;
@@ -312,12 +259,13 @@ static int measure(struct bench *b, int mode, const struct bench_load *load, str
 static int measure_device(struct bench *b, unsigned int round)
 {
 	struct bench_sample *d = &b->res.device[round];
-	int rc = device_measure(b, d);
+	int rc = device_measure(b->device_fd, b->memory, b->seconds / 2, d);
 
-	if (!rc)
-		printf("round %u, the device alone: p50 %.1f p99 %.1f mean %.1f us\n", round + 1, d->p50,
-		       d->p99, d->mean);
-	return rc;
+	if (rc)
+		return fail("measuring the device", rc);
+	printf("round %u, the device alone: p50 %.1f p99 %.1f mean %.1f us\n", round + 1, d->p50, d->p99,
+	       d->mean);
+	return 0;
 }
 
 /* The kernel reads ahead by physical order in its swap: best off for random touches, default for a sweep. */
@@ -433,10 +381,15 @@ static int verify_all(struct bench *b)
 
 static int run(struct bench *b)
 {
-	int rc;
+	int rc = start_standins(b);
 
-	if ((rc = start_standins(b)) || (rc = device_prepare(b)) || (rc = ebb_attach(b)) ||
-	    (rc = run_all(b)) || (rc = verify_all(b)))
+	if (rc)
+		return rc;
+	rc = device_prepare(b->swap_dir, b->memory, &b->device_fd);
+	if (rc)
+		return fail(b->swap_dir, rc);
+	if ((rc = ebb_attach(b)) || (rc = ebb_wait_for_limit(b)) || (rc = run_all(b)) ||
+	    (rc = verify_all(b)))
 		return rc;
 	report(&b->res);
 	return 0;

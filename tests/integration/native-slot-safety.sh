@@ -122,6 +122,27 @@ split_mappings() {
 	nat_ebbd_end
 }
 
+# a run of pages that crosses from one mapping to the next cannot be filled by one call: of zeros, from disk, at detach
+borders() {
+	nat_ebbd
+	standin_start --empty --keep 10240 40 0 120
+	sin split # at pages 3413 and 6826, which no alignment likes
+	attach
+	for page in 3408 6821; do
+		sin fill "$page" 12 1
+	done
+	standin_check 0 10240
+	sin fill 0 10240 1
+	ctl limit a 16M >/dev/null
+	much_out() { [ "$(show evicted)" -gt $((20 << 20)) ]; }
+	soon 30 much_out || it_fail "borders: only $(show evicted) bytes are evicted"
+	standin_check 0 10240 # in order: with read-ahead
+	soon 30 much_out || it_fail "borders: only $(show evicted) bytes are evicted"
+	ctl detach a >/dev/null 2>"$RUN_DIR/ctl.log" || it_fail "borders: $(cat "$RUN_DIR/ctl.log")"
+	standin_end
+	nat_ebbd_end
+}
+
 # every slot damaged: noticed by checksum, the guest stopped; with the slots as they were it goes on
 damaged_slots() {
 	local file
@@ -150,7 +171,7 @@ damaged_slots() {
 nat_begin
 report=
 [ -z "${EBB_PART:-}" ] || { $EBB_PART; it_pass "$EBB_PART"; }
-parts=(unmatched_remove unverifiable split_mappings damaged_slots "populated write 1" "populated write 0"
+parts=(unmatched_remove unverifiable split_mappings borders damaged_slots "populated write 1" "populated write 0"
 	"populated detach 1")
 for step in "${parts[@]}"; do
 	echo "$SECONDS s: $step"

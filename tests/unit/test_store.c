@@ -46,6 +46,14 @@ static int remove_dir(void **state)
 	return system(cmd);
 }
 
+static const char *path_of(const char *name)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s.swap", dir, name);
+	return path;
+}
+
 static struct store_sums sums_of(const struct state *st)
 {
 	return (struct store_sums){.v = st->sums, .fd = st->fd, .offset = st->sums_offset};
@@ -63,9 +71,12 @@ static void test_create_reopen(void **state)
 	(void)state;
 	assert_int_equal(state_create(&st, dir, &id, &regions, 2000, &err), 0);
 	assert_int_equal(page_word_state(st.words[999]), PAGE_ABSENT);
+	assert_non_null(strstr(st.path, ".tmp")); /* no guest yet, for who looks at the directory */
+	assert_int_equal(state_publish(&st, &err), 0);
+	assert_null(strstr(st.path, ".tmp"));
 	assert_int_equal(st.h->limit, RECLAIM_NO_LIMIT);
 	sums = sums_of(&st);
-	assert_int_equal(store_create(&s, dir, "x", 2000, 9, &sums, &err), 0);
+	assert_int_equal(store_create(&s, path_of("x"), 2000, 9, &sums, &err), 0);
 	assert_int_equal(fstat(s.fd, &sb), 0);
 	assert_int_equal(sb.st_mode & 0777, 0600);
 	slot = store_alloc(&s, 64, &len);
@@ -102,11 +113,11 @@ static void test_refusals(void **state)
 	char path[128];
 
 	(void)state;
-	assert_int_equal(store_create(&s, "/nonexistent", "x", 10, 0, &sums, &err), -ENOENT);
+	assert_int_equal(store_create(&s, "/nonexistent/x.swap", 10, 0, &sums, &err), -ENOENT);
 	assert_non_null(strstr(err.msg, "/nonexistent"));
-	assert_int_equal(store_create(&s, dir, "big", PAGE_SLOT_MAX, 0, &sums, &err), -ENOSPC);
+	assert_int_equal(store_create(&s, path_of("big"), PAGE_SLOT_MAX, 0, &sums, &err), -ENOSPC);
 	assert_non_null(strstr(err.msg, "--swap-dir"));
-	assert_int_equal(store_create(&s, "/dev/shm", "ebb-unit", 10, 0, &sums, &err), -EINVAL);
+	assert_int_equal(store_create(&s, "/dev/shm/ebb-unit.swap", 10, 0, &sums, &err), -EINVAL);
 	assert_non_null(strstr(err.msg, "--swap-dir"));
 	assert_int_equal(access("/dev/shm/ebb-unit.swap", F_OK), -1);
 
@@ -152,7 +163,7 @@ static void test_lock_of_another(void **state)
 	assert_int_equal(pipe(pipefd), 0);
 	pid = fork();
 	if (pid == 0) {
-		if (store_create(&s, dir, "held", 16, 0, &sums, &err) == 0 &&
+		if (store_create(&s, path_of("held"), 16, 0, &sums, &err) == 0 &&
 		    write(pipefd[1], "x", 1) == 1)
 			pause();
 		_exit(1);
@@ -168,9 +179,42 @@ static void test_lock_of_another(void **state)
 	close(pipefd[1]);
 }
 
+static bool pid_7_is_dead(int pid, uint64_t start_time)
+{
+	return pid == 7 && start_time == 8;
+}
+
+/* Only what is surely dead, of our namespace and not locked is swept. */
+static void test_sweep(void **state)
+{
+	static const struct {
+		int pid;
+		uint64_t start, ns;
+		bool goes;
+	} stores[] = {{7, 8, 9, true}, {7, 9, 9, false}, {6, 8, 9, false}, {7, 8, 10, false}};
+	struct store_sums sums = {.fd = -1};
+	struct ebb_err err;
+	struct store s;
+	char path[4][256];
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(store_make_path(path[i], sizeof(path[i]), dir, stores[i].pid,
+						 stores[i].start, stores[i].ns), 0);
+		assert_int_equal(store_create(&s, path[i], 16, 0, &sums, &err), 0);
+		store_sweep(dir, 9, pid_7_is_dead); /* locked: stays */
+		assert_int_equal(access(path[i], F_OK), 0);
+		store_close(&s, false);
+	}
+	store_sweep(dir, 9, pid_7_is_dead);
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(access(path[i], F_OK), stores[i].goes ? -1 : 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sweep),
 		cmocka_unit_test(test_create_reopen),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_zero_and_sum),
