@@ -112,7 +112,7 @@ static void protect(struct guest *g, struct batch *b)
 		ssize_t want = (ssize_t)(n * sizeof(uint64_t));
 		int rc;
 
-		while ((rc = uffd_writeprotect(g->rem.uffd, hva, pages_to_bytes(n), true)) == -EAGAIN)
+		while ((rc = guest_writeprotect(g, hva, pages_to_bytes(n), true)) == -EAGAIN)
 			usleep(20);
 		if (rc || pread(g->pagemap_fd, entries, (size_t)want,
 				(off_t)((hva >> EBB_PAGE_SHIFT) * sizeof(uint64_t))) != want)

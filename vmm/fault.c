@@ -303,13 +303,13 @@ static bool install_zeros(struct fault *f, const struct region *r, uint32_t firs
 {
 	struct guest *g = f->g;
 	unsigned int tries = 0;
-	uint32_t done = 0;
+	uint32_t done = 0, step = nr;
 	bool good;
 
 	while (done < nr) {
 		size_t bytes = 0;
 		int rc = uffd_zeropage(g->rem.uffd, region_hva(r, first + done),
-				       pages_to_bytes(nr - done), &bytes);
+				       pages_to_bytes(MIN(step, nr - done)), &bytes);
 
 		for (uint32_t n = (uint32_t)bytes_to_pages(bytes); n > 0; n--, done++)
 			zero_installed(g, first + done, was[done]);
@@ -318,6 +318,8 @@ static bool install_zeros(struct fault *f, const struct region *r, uint32_t firs
 			done++;
 		} else if (rc == -EAGAIN) {
 			again(f, &tries);
+		} else if (rc == -ENOENT && step > 1) {
+			step = 1; /* crosses from one VMA to the next: the kernel takes none of it */
 		} else if (rc) {
 			break; /* no memory (it is tried again), or the VMM is going away */
 		}
@@ -605,13 +607,13 @@ static uint32_t install_fill(struct fault *f, struct fill *fill, const char *buf
 	const struct region *r = region_find_index(&g->regions, fill->first);
 	bool keep = store_nr_used(&g->store) < g->store.nr_slots / 8 * 7, hazard = false;
 	unsigned int tries = 0;
-	uint32_t done = 0;
+	uint32_t done = 0, step = fill->nr;
 
 	while (done < fill->nr) {
 		size_t bytes = 0;
 		int rc = uffd_copy(g->rem.uffd, region_hva(r, fill->first + done),
-				   buf + pages_to_bytes(done), pages_to_bytes(fill->nr - done),
-				   &bytes);
+				   buf + pages_to_bytes(done),
+				   pages_to_bytes(MIN(step, fill->nr - done)), &bytes);
 
 		for (uint32_t n = (uint32_t)bytes_to_pages(bytes); n > 0; n--, done++)
 			fill_installed(g, fill->first + done, fill->slot + done, keep);
@@ -622,6 +624,8 @@ static uint32_t install_fill(struct fault *f, struct fill *fill, const char *buf
 				   "writes to the guest's memory", fill->first + done);
 			hazard = true;
 			break;
+		} else if (rc == -ENOENT && step > 1) {
+			step = 1; /* as in install_zeros() */
 		} else if (rc) {
 			break;
 		}

@@ -15,6 +15,7 @@
 #include <ebb/log.h>
 #include "guest.h"
 #include "qmp.h"
+#include "uffd.h"
 
 /* Pages a guest above its new limit may go above where it is: a few batches of the evictor. */
 #define CAP_SLACK 256u
@@ -130,6 +131,17 @@ void guest_apply_limit(struct guest *g, uint32_t pages)
 void guest_split_later(struct guest *g, uint32_t idx)
 {
 	atomic_store(&g->split_idx, idx);
+}
+
+int guest_writeprotect(struct guest *g, uint64_t start, size_t len, bool on)
+{
+	int rc = uffd_writeprotect(g->rem.uffd, start, len, on);
+	size_t half = (len / 2) & ~(EBB_PAGE_SIZE - 1);
+
+	if (rc != -ENOENT || !half)
+		return rc;
+	rc = guest_writeprotect(g, start, half, on);
+	return rc ? rc : guest_writeprotect(g, start + half, len - half, on);
 }
 
 /* --- own zaps ------------------------------------------------------------------------------- */

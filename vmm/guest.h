@@ -178,6 +178,13 @@ void guest_apply_limit(struct guest *g, uint32_t pages);
 void guest_set_limit(struct guest *g, uint32_t pages);
 
 /**
+ * guest_writeprotect() - uffd_writeprotect() of a range that may cross from one VMA to the next
+ *
+ * Before Linux 6.4 the kernel takes none of such a range (-ENOENT): it is halved until it fits.
+ */
+int guest_writeprotect(struct guest *g, uint64_t start, size_t len, bool on);
+
+/**
  * guest_fail() - something happened that must not go on: stop the VM (QMP `stop`, else SIGSTOP), stop
  * evicting, keep every slot, say why. Any thread but one that holds a lock.
  */

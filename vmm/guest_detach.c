@@ -70,7 +70,7 @@ static int read_run(struct guest *g, uint32_t slot, uint32_t nr, char *buf)
 static int install_run(struct guest *g, const struct region *r, uint32_t idx, uint32_t nr,
 		       uint32_t slot, const char *buf)
 {
-	uint32_t done = 0;
+	uint32_t done = 0, step = nr;
 	int rc = 0;
 
 	guest_charge(g, nr);
@@ -78,7 +78,7 @@ static int install_run(struct guest *g, const struct region *r, uint32_t idx, ui
 		size_t bytes = 0;
 
 		rc = uffd_copy(g->rem.uffd, region_hva(r, idx + done), buf + pages_to_bytes(done),
-			       pages_to_bytes(nr - done), &bytes);
+			       pages_to_bytes(MIN(step, nr - done)), &bytes);
 		for (uint32_t n = (uint32_t)bytes_to_pages(bytes); n > 0; n--, done++) {
 			page_end_fill(&g->pt, idx + done, PAGE_SLOT_NONE);
 			if (page_slot_is_real(slot))
@@ -86,6 +86,8 @@ static int install_run(struct guest *g, const struct region *r, uint32_t idx, ui
 		}
 		if (rc == -EAGAIN || rc == -ENOMEM)
 			usleep(rc == -EAGAIN ? 20 : 1000);
+		else if (rc == -ENOENT && step > 1)
+			step = 1; /* crosses from one VMA to the next: the kernel takes none of it */
 		else if (rc)
 			break;
 	}

@@ -146,7 +146,7 @@ static int release_waiters(struct guest *g, struct ebb_err *err)
 
 		if (atomic_load(&g->region_gone[i]))
 			continue;
-		while ((rc = uffd_writeprotect(g->rem.uffd, r->hva, len, false)) == -EAGAIN) {
+		while ((rc = guest_writeprotect(g, r->hva, len, false)) == -EAGAIN) {
 			guest_drain_blindly(g);
 			usleep(20);
 		}
@@ -254,16 +254,14 @@ static int finish_letting_go(struct guest *g, struct ebb_err *err)
 {
 	const struct state_header *h = g->state.h;
 
-	if (h->remote_uffd >= 0) {
-		int rc = remote_refetch(g->pidfd, h->remote_uffd, h->remote_ring, &h->ring_params,
-					&g->rem, err);
+	int rc = h->remote_uffd < 0 ? remote_find(h->pid, g->pidfd, &g->rem) :
+				      remote_refetch(g->pidfd, h->remote_uffd, h->remote_ring,
+						     &h->ring_params, &g->rem, err);
 
-		if (rc == -EBADF || rc == -ESRCH)
-			rc = 0; /* closed already */
-		if (rc)
-			return rc;
-		if (g->rem.uffd >= 0)
-			guest_unregister(g);
+	if (rc && rc != -ENOENT && rc != -EBADF && rc != -ESRCH) /* those: closed already */
+		return rc;
+	if (g->rem.uffd >= 0) {
+		guest_unregister(g);
 		rc = guest_close_remote(g, err);
 		if (rc)
 			return rc;

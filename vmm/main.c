@@ -234,9 +234,11 @@ static unsigned int take_over_all(struct daemon *d)
 		char path[512];
 		int rc;
 
+		snprintf(path, sizeof(path), "%s/%s", d->conf.state_dir, e->d_name);
+		if (dot && !strcmp(dot, ".tmp")) /* of an attach that was killed (none runs yet) */
+			unlink(path);
 		if (!dot || strcmp(dot, ".state"))
 			continue;
-		snprintf(path, sizeof(path), "%s/%s", d->conf.state_dir, e->d_name);
 		if (is_managed(d, path))
 			continue;
 		rc = guest_take_over(path, &conf, &g, &err);

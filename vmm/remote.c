@@ -12,6 +12,7 @@
  * through it, the VMM receives it and asks it for a descriptor of its own address space. Both
  * ways the VMM ends up with exactly one more descriptor.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -351,6 +352,55 @@ int remote_refetch(int pidfd, int remote_uffd, int remote_ring,
 	}
 	rem.remote_uffd = remote_uffd;
 	rem.remote_ring = remote_ring >= 0 ? remote_ring : -1;
+	*ret = rem;
+	return 0;
+}
+
+/* Our ring polls (SQPOLL) and has our number of entries; the VMM's own do not. */
+static bool is_our_ring(pid_t pid, int fd)
+{
+	unsigned int mask = 0;
+	char path[64], line[128];
+	int thread = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/fdinfo/%d", pid, fd);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		sscanf(line, "SqMask: %x", &mask);
+		sscanf(line, "SqThread: %d", &thread);
+	}
+	if (f)
+		fclose(f);
+	return thread > 0 && mask == REMOTE_RING_ENTRIES - 1;
+}
+
+int remote_find(pid_t pid, int pidfd, struct remote *ret)
+{
+	char path[64], link[64];
+	struct remote rem;
+	struct dirent *e;
+	DIR *d;
+
+	remote_init(&rem, pidfd);
+	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+	d = opendir(path);
+	while (d && (e = readdir(d))) {
+		ssize_t n = readlinkat(dirfd(d), e->d_name, link, sizeof(link) - 1);
+
+		link[n > 0 ? n : 0] = '\0';
+		if (!strcmp(link, uffd_link))
+			rem.remote_uffd = atoi(e->d_name);
+		else if (!strcmp(link, ring_link) && is_our_ring(pid, atoi(e->d_name)))
+			rem.remote_ring = atoi(e->d_name);
+	}
+	if (d)
+		closedir(d);
+	if (rem.remote_uffd < 0)
+		return -ENOENT;
+	rem.uffd = sys_pidfd_getfd(pidfd, rem.remote_uffd);
+	if (rem.remote_ring >= 0)
+		rem.ring_fd = sys_pidfd_getfd(pidfd, rem.remote_ring);
 	*ret = rem;
 	return 0;
 }

@@ -45,6 +45,14 @@ int remote_refetch(int pidfd, int remote_uffd, int remote_ring,
 		   const struct io_uring_params *ring_params, struct remote *ret,
 		   struct ebb_err *err);
 
+/**
+ * remote_find() - what a daemon that died while planting left in @pid, to be closed with remote_close()
+ *
+ * It had found no userfaultfd in use there (gate.h), so whichever there is now is its own; a ring is if it
+ * polls and has our size. The ring is not mapped. -ENOENT: nothing was planted.
+ */
+int remote_find(pid_t pid, int pidfd, struct remote *ret);
+
 /** remote_close() - close both, there (one stop) and here; for a VMM that goes on living */
 int remote_close(pid_t pid, struct remote *rem, struct ebb_err *err);
 
