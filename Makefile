@@ -150,8 +150,12 @@ check-tsan:
 .PHONY: check-san
 # The model tests have one thread: nothing in them for TSan.
 SAN_TESTS = $(call bin,$(UNIT_SRC) $(if $(filter thread,$(SAN)),,$(MODEL_SRC)))
-check-san: all $(SAN_TESTS)
-	scripts/run-tests --label $(firstword $(subst $(comma), ,$(SAN))) $(SAN_TESTS)
+# The daemon itself runs under the sanitizer too, with its threads at work.
+SAN_NAME = $(firstword $(subst $(comma), ,$(SAN)))
+SAN_NATIVE = tests/integration/native-detach.sh tests/integration/native-discard.sh
+check-san: all $(SAN_TESTS) $(O)/tests/integration/standin
+	scripts/run-tests --label $(SAN_NAME) $(SAN_TESTS)
+	O=$(O) scripts/run-tests --label $(SAN_NAME) $(SAN_NATIVE)
 check-guest: tests guest-programs
 	scripts/run-tests --label guest $(sort $(wildcard tests/integration/*.sh))
 

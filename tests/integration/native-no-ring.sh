@@ -6,7 +6,7 @@ set -eu
 . "$(dirname "$0")/native.lib.sh"
 
 knob=/proc/sys/kernel/io_uring_disabled
-[ -w "$knob" ] || it_skip "this kernel cannot forbid io_uring to some ("$knob")"
+[ -w "$knob" ] || it_skip "this kernel cannot forbid io_uring to some ($knob)"
 [ "$(cat "$knob")" = 0 ] || it_skip "io_uring is restricted here already"
 command -v setpriv >/dev/null || it_skip "no setpriv (util-linux)"
 
