@@ -219,8 +219,11 @@ static bool is_managed(struct daemon *d, const char *state_path)
 	return found;
 }
 
-/* Go on with the guests of a dead daemon. Returns how many could not be and are worth another try. */
-static unsigned int take_over_all(struct daemon *d)
+/*
+ * Go on with the guests of a dead daemon. Returns how many could not be and are worth another try.
+ * @first: at start; each trouble is told, later only now and then
+ */
+static unsigned int take_over_all(struct daemon *d, bool first)
 {
 	DIR *dir = opendir(d->conf.state_dir);
 	unsigned int left = 0;
@@ -244,6 +247,8 @@ static unsigned int take_over_all(struct daemon *d)
 		rc = guest_take_over(path, &conf, &g, &err);
 		if (!rc)
 			add_taken_over(d, g);
+		else if (first)
+			log_warn("%s", err.msg);
 		else
 			log_limited(LOG_LVL_WARN, "%s", err.msg);
 		left += rc && rc != -ESRCH && rc != -EPROTO && rc != -EUCLEAN && rc != -EXDEV;
@@ -342,7 +347,7 @@ static void loop(struct daemon *d, int signal_fd)
 		if (n < 0 && errno != EINTR)
 			return;
 		if (n == 0) /* a guest whose VMM was stopped, say: it is frozen until this works */
-			d->to_take_over = take_over_all(d);
+			d->to_take_over = take_over_all(d, false);
 		if (n <= 0)
 			continue;
 		if (ev.data.ptr == d)
@@ -385,7 +390,7 @@ static int daemon_start(struct daemon *d)
 	d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	protect_self();
 	guest_set_event_sink(send_event, d);
-	d->to_take_over = take_over_all(d);
+	d->to_take_over = take_over_all(d, true);
 	sweep_stores(d);
 	rc = sampler_new(&(struct sampler_host){daemon_next_guest, daemon_unfit, d}, &d->sampler);
 	if (rc)
