@@ -131,7 +131,7 @@ static int not_found(struct control_reply *reply, const char *name)
 {
 	reply->class = CONTROL_DEVICE_NOT_FOUND;
 	return ebb_err_set(&reply->err, -ENOENT,
-			   "no guest is called '%s'; query-guests lists them", name);
+			   "no guest is called '%s'; query-guests (ebbctl list) lists them", name);
 }
 
 static int busy(struct control_reply *reply, const char *name)
@@ -236,7 +236,10 @@ static int set_limit(struct guest *g, json_t *args, struct control_reply *reply)
 	if (rc)
 		return rc;
 	guest_set_limit(g, pages);
-	log_info("%s: limit %u MiB", g->name, pages == RECLAIM_NO_LIMIT ? 0 : pages >> 8);
+	if (pages == RECLAIM_NO_LIMIT)
+		log_info("%s: no limit", g->name);
+	else
+		log_info("%s: limit %u MiB", g->name, pages >> 8);
 	guest_event(g, "LIMIT_CHANGED", json_pack("{s:o}", "limit", limit_json(pages)));
 	reply->value = json_pack("{s:o}", "limit", limit_json(pages));
 	return 0;
@@ -247,23 +250,39 @@ static int run_set_limit(void *daemon, json_t *args, struct control_reply *reply
 	return with_guest(daemon, args, reply, set_limit);
 }
 
+/* Neither the process nor the name is a guest's yet. */
+static int check_free(struct daemon *d, pid_t pid, const char *name, struct ebb_err *err)
+{
+	struct guest *g;
+	int rc = 0;
+
+	pthread_mutex_lock(&d->lock);
+	for (g = d->guests; g && !rc; g = g->next) {
+		if (g->id.pid == pid)
+			rc = ebb_err_set(err, -EEXIST, "process %d is managed already, as '%s'", pid,
+					 g->name);
+		else if (name && !strcmp(g->name, name))
+			rc = ebb_err_set(err, -EEXIST, "a guest is called '%s' already (process %d): "
+					 "choose another name", name, g->id.pid);
+	}
+	pthread_mutex_unlock(&d->lock);
+	return rc;
+}
+
 static int run_attach(void *daemon, json_t *args, struct control_reply *reply)
 {
 	struct daemon *d = daemon;
 	struct guest_conf conf = daemon_guest_conf(d);
+	pid_t pid = (pid_t)json_integer_value(json_object_get(args, "pid"));
 	struct guest *g;
 	int rc;
 
 	conf.name = arg_string(args, "name");
 	conf.monitor = arg_string(args, "monitor");
 	conf.limit = arg_size(args, "limit");
-	pthread_mutex_lock(&d->lock);
-	g = conf.name ? daemon_find(d, conf.name) : NULL;
-	pthread_mutex_unlock(&d->lock);
-	if (g)
-		return ebb_err_set(&reply->err, -EEXIST, "a guest is called '%s' already", conf.name);
-	rc = guest_attach((pid_t)json_integer_value(json_object_get(args, "pid")), &conf, &g,
-			  &reply->err);
+	rc = check_free(d, pid, conf.name, &reply->err);
+	if (!rc)
+		rc = guest_attach(pid, &conf, &g, &reply->err);
 	if (rc) {
 		log_warn("attach refused: %s", reply->err.msg);
 		return rc;

@@ -30,6 +30,7 @@
 #include "guest_life.h"
 #include "qmp.h"
 #include "uffd.h"
+#include "units.h"
 #include "watch.h"
 
 #define LIMIT_FLOOR (16ull << 20)
@@ -148,7 +149,7 @@ static bool name_is_good(const char *name)
 static int check_names(struct guest *g, const struct guest_conf *conf, struct ebb_err *err)
 {
 	if (conf->name && !name_is_good(conf->name))
-		return ebb_err_set(err, -EINVAL, "name: 1 to 63 letters, digits and any of _.:@+-");
+		return ebb_err_set(err, -EINVAL, "a name has 1 to 63 letters, digits and any of _.:@+-");
 	if (conf->name)
 		snprintf(g->name, sizeof(g->name), "%s", conf->name);
 	else
@@ -163,6 +164,7 @@ static int check_names(struct guest *g, const struct guest_conf *conf, struct eb
 int guest_check_limit(uint64_t bytes, uint32_t nr_pages, uint32_t *ret_pages, struct ebb_err *err)
 {
 	uint64_t size = pages_to_bytes(nr_pages);
+	char text[32], other[32];
 
 	if (bytes == UINT64_MAX) {
 		*ret_pages = RECLAIM_NO_LIMIT;
@@ -170,14 +172,15 @@ int guest_check_limit(uint64_t bytes, uint32_t nr_pages, uint32_t *ret_pages, st
 	}
 	if (bytes < LIMIT_FLOOR)
 		return ebb_err_set(err, -EINVAL,
-				   "limit %llu KiB is below the floor of %llu MiB: a guest needs that "
-				   "much to make progress", (unsigned long long)(bytes >> 10),
-				   LIMIT_FLOOR >> 20);
+				   "a limit of %s is below the floor of %s: a guest needs that much to "
+				   "make progress%s", units_format_bytes(bytes, text, sizeof(text)),
+				   units_format_bytes(LIMIT_FLOOR, other, sizeof(other)),
+				   bytes < 1 << 20 ? " (a number alone is bytes; 512M is 512 MiB)" : "");
 	if (bytes > size)
 		return ebb_err_set(err, -EINVAL,
-				   "limit %llu MiB is above the guest's memory of %llu MiB; say none "
-				   "for no limit", (unsigned long long)(bytes >> 20),
-				   (unsigned long long)(size >> 20));
+				   "a limit of %s is above the guest's memory of %s; say none for no "
+				   "limit", units_format_bytes(bytes, text, sizeof(text)),
+				   units_format_bytes(size, other, sizeof(other)));
 	*ret_pages = (uint32_t)bytes_to_pages(bytes);
 	return 0;
 }

@@ -91,7 +91,7 @@ static int parse_options(struct daemon_conf *c, int argc, char **argv)
 	};
 	int opt, rc = 0;
 
-	while ((opt = getopt_long(argc, argv, "vh", options, NULL)) != -1 && !rc) {
+	while (!rc && (opt = getopt_long(argc, argv, "vh", options, NULL)) != -1) {
 		switch (opt) {
 		case OPT_SOCKET:
 			c->socket = optarg;
@@ -121,15 +121,17 @@ static int parse_options(struct daemon_conf *c, int argc, char **argv)
 			usage(stdout);
 			return 0;
 		default:
+			fprintf(stderr, "ebbd --help shows what there is\n");
 			return 2;
 		}
 	}
-	if (rc || optind < argc) {
-		fprintf(stderr, "ebbd: bad value or argument: %s; ebbd --help shows what there is\n",
-			rc ? optarg : argv[optind]);
-		return 2;
-	}
-	return -1;
+	if (rc)
+		fprintf(stderr, "ebbd: '%s' is no value of that option; ebbd --help shows what there is\n",
+			optarg);
+	else if (optind < argc)
+		fprintf(stderr, "ebbd: '%s' is no option; ebbd --help shows what there is\n",
+			argv[optind]);
+	return rc || optind < argc ? 2 : -1;
 }
 
 static int make_private_dir(const char *path)
@@ -137,7 +139,7 @@ static int make_private_dir(const char *path)
 	struct stat st;
 
 	if (mkdir(path, 0700) && errno != EEXIST) {
-		log_err("%s: %s", path, strerror(errno));
+		log_err("cannot make the directory %s: %s", path, strerror(errno));
 		return -errno;
 	}
 	if (stat(path, &st) || !S_ISDIR(st.st_mode)) {
@@ -145,9 +147,11 @@ static int make_private_dir(const char *path)
 		return -ENOTDIR;
 	}
 	if (st.st_uid != geteuid() || st.st_mode & 022) {
-		log_err("%s: must belong to uid %u and not be writable by others", path, geteuid());
+		log_err("%s must belong to uid %u and not be writable by others%s", path, geteuid(),
+			geteuid() ? "; run ebbd as root" : "");
 		return -EPERM;
 	}
+	(void)chmod(path, 0700); /* ebb-run may have made it, as a parent of its own */
 	return 0;
 }
 
@@ -164,8 +168,11 @@ static int lock_state_dir(const char *dir)
 		return -errno;
 	}
 	for (int ms = 0; flock(fd, LOCK_EX | LOCK_NB); ms += 10) {
+		if (ms == 1000)
+			log_info("%s: waiting for another ebbd to end", dir);
 		if (ms >= LOCK_WAIT_MS) {
-			log_err("%s: another ebbd works there (running or stopped)", dir);
+			log_err("%s: another ebbd works there (running, or stopped by a signal): end it, or "
+				"give this one its own --state-dir and --socket", dir);
 			close(fd);
 			return -EBUSY;
 		}

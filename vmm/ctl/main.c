@@ -293,7 +293,7 @@ static const char help_text[] =
 	"\n"
 	"Act\n"
 	"  attach PID                   begin to manage the guest of a running QEMU\n"
-	"      --name NAME              what to call it (default: its QEMU -name)\n"
+	"      --name NAME              what to call it (default: pid-N)\n"
 	"      --limit LIMIT            its limit from the start (default: none)\n"
 	"      --monitor SOCKET         its QMP socket, for the exact layout of its memory\n"
 	"  limit NAME LIMIT             change the limit; LIMIT is a size (512M, 1.5G), a share\n"

@@ -45,8 +45,8 @@ int ebbd_find(const struct ebbd_conf *conf, struct ebbd *ret, struct ebb_err *er
 	if (rc == -EACCES || rc == -EPERM)
 		return ebb_err_set(
 			err, rc,
-			"you may not use the daemon's socket %s; run this as root, or have "
-			"yourself added to the socket's group",
+			"you may not use the daemon's socket %s: run this as root, or as the "
+			"socket's owner",
 			path);
 	if (rc)
 		return ebb_err_set(err, rc, "cannot connect to the daemon's socket %s: %s", path,
