@@ -199,15 +199,34 @@ static void submit_and_sleep(struct fault *f, bool wait)
 	io_uring_submit_and_wait_timeout(&f->ring, &cqe, 1, &ts, NULL);
 }
 
+/* Pages of zeros go without the store: a trickle of them must not hide that it fails. */
+static bool store_fails(struct fault *f, uint64_t now)
+{
+	uint64_t errors = atomic_load_explicit(&f->g->c.write_errors, memory_order_relaxed);
+
+	if (errors != f->write_errors) {
+		f->write_errors = errors;
+		f->error_ns = now;
+		if (!f->failing_since)
+			f->failing_since = now;
+	} else if (f->failing_since && now - f->error_ns >= STARVED_NS) {
+		f->failing_since = 0;
+	}
+	return f->failing_since && now - f->failing_since >= STARVED_NS;
+}
+
 static void watch_progress(struct fault *f)
 {
 	uint64_t evicted = atomic_load_explicit(&f->g->c.evicted, memory_order_relaxed);
+	uint64_t now = guest_now_ns();
 
-	if (evicted != f->progress_evicted)
+	if (store_fails(f, now))
+		f->stuck = true;
+	else if (evicted != f->progress_evicted)
 		f->stuck = false;
 	if (evicted != f->progress_evicted || !f->starved) {
 		f->progress_evicted = evicted;
-		f->progress_ns = guest_now_ns();
+		f->progress_ns = now;
 	}
 }
 

@@ -53,6 +53,8 @@ struct fault {
 	unsigned int free_fills[NR_FILLS], nr_free;
 	unsigned int nr_waiting;
 	uint64_t progress_evicted, progress_ns; /* when an eviction was last seen */
+	uint64_t write_errors, error_ns;	/* when a write was last seen to fail ... */
+	uint64_t failing_since;			/* ... and the first of them; 0: none for STARVED_NS */
 	bool stuck; /* none for STARVED_NS while faults starved: until the next they need not wait */
 	struct waiting waiting[NR_WAITING];
 	char *bounce; /* NR_FILLS x FILL_RUN pages */

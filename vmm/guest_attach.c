@@ -222,6 +222,33 @@ static int check_all(struct guest *g, pid_t pid, const struct guest_conf *conf, 
 	return guest_check_limit(conf->limit, g->regions.nr_pages, ret_limit, err);
 }
 
+/*
+ * A file under the name of ours that is no state file. Only if no userfaultfd is left in the process may it go: with
+ * one, it may be of another version of ebbd, and all that is known of pages that are out.
+ */
+static void drop_broken_state(const struct guest *g)
+{
+	struct remote found;
+	struct state st;
+	char path[sizeof(g->state.path)];
+	int rc;
+
+	snprintf(path, sizeof(path), "%.*s", (int)(strlen(g->state.path) - strlen(".tmp")),
+		 g->state.path);
+	rc = state_open(&st, path, NULL);
+	if (!rc)
+		state_close(&st, false);
+	if (rc != -EPROTO)
+		return;
+	rc = remote_find(g->id.pid, g->pidfd, &found);
+	if (!rc)
+		remote_forget(&found);
+	if (rc != -ENOENT)
+		return;
+	log_warn("%s: no state file, removed", path);
+	unlink(path);
+}
+
 static int create_files(struct guest *g, const struct guest_conf *conf, struct ebb_err *err)
 {
 	uint64_t slots = store_slots_for(g->regions.nr_pages), seed;
@@ -244,6 +271,7 @@ static int create_files(struct guest *g, const struct guest_conf *conf, struct e
 			     g->id.start_time, h->place.pid_ns);
 	if (rc)
 		return ebb_err_set(err, rc, "swap directory %s: path too long", conf->swap_dir);
+	drop_broken_state(g);
 	rc = state_publish(&g->state, err);
 	if (rc)
 		return rc;

@@ -258,6 +258,8 @@ static int finish_letting_go(struct guest *g, struct ebb_err *err)
 				      remote_refetch(g->pidfd, h->remote_uffd, h->remote_ring,
 						     &h->ring_params, &g->rem, err);
 
+	if (rc == -EBADF && h->remote_ring >= 0) /* it died between closing the ring and the uffd */
+		rc = remote_refetch(g->pidfd, h->remote_uffd, -1, &h->ring_params, &g->rem, err);
 	if (rc && rc != -ENOENT && rc != -EBADF && rc != -ESRCH) /* those: closed already */
 		return rc;
 	if (g->rem.uffd >= 0) {

@@ -3,6 +3,7 @@
  * watch.c - look again for other mappers and for large pages; the theory is in watch.h.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -34,7 +35,7 @@ void watch_baseline(struct guest *g)
 	for (unsigned int i = 0; i < g->regions.nr; i++) {
 		struct pin_mappers now;
 
-		if (!count_mappers(g, &g->regions.r[i], &now))
+		if (atomic_load(&g->region_gone[i]) || !count_mappers(g, &g->regions.r[i], &now))
 			continue;
 		pthread_mutex_lock(&g->mappers_lock);
 		g->mappers[i] = now;
@@ -195,6 +196,25 @@ static bool forget_pages(struct guest *g, const struct region *r)
 }
 
 /*
+ * Our descriptor would keep the memory of a region that is gone from being freed: put another file under its
+ * number, which nobody uses any more (every page of the region is ABSENT) but may be about to close.
+ */
+static void close_memory(struct guest *g, const struct region *r)
+{
+	int nothing;
+
+	for (unsigned int i = 0; i < g->regions.nr; i++)
+		if (g->regions.r[i].memfd == r->memfd && !g->region_settled[i])
+			return; /* another piece of the same file */
+	nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (nothing < 0 || dup3(nothing, r->memfd, O_CLOEXEC) < 0)
+		log_warn("%s: region %s: its memory stays in use: %s", g->name, r->name,
+			 strerror(errno));
+	if (nothing >= 0)
+		close(nothing);
+}
+
+/*
  * The VMM has unmapped a region. A DIMM that was unplugged is forgotten. Memory that is mapped elsewhere, or
  * again, is not registered there: its evicted pages would read as zeros.
  */
@@ -215,8 +235,10 @@ static void check_gone(struct guest *g)
 		}
 		g->state.h->regions[i].gone = 1;
 		g->region_settled[i] = forget_pages(g, r);
-		if (g->region_settled[i])
-			log_info("%s: region %s was unplugged", g->name, r->name);
+		if (!g->region_settled[i])
+			continue;
+		close_memory(g, r);
+		log_info("%s: region %s was unplugged", g->name, r->name);
 	}
 }
 

@@ -148,16 +148,29 @@ static int add_uffd(void)
 	return fd < 0 || ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &reg);
 }
 
+/* The second memfd, where room was left for it: mapped anew it is what QEMU's hot-plug makes. */
+static int map_dimm(void)
+{
+	size_t size = nr_dimm * PAGE;
+	void *at = page_at(nr_pages - nr_dimm);
+
+	dimm_fd = memfd_create("standin-dimm", 0);
+	if (dimm_fd < 0 || ftruncate(dimm_fd, (off_t)size) ||
+	    mmap(at, size, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_SHARED, dimm_fd, 0) != at)
+		return -1;
+	return madvise(at, size, MADV_DONTFORK);
+}
+
 static int make_memory(void)
 {
-	size_t size = nr_pages * PAGE;
+	size_t size = (nr_pages - nr_dimm) * PAGE;
 	char *room;
 
 	mem_fd = opt.file ? open(opt.file, O_RDWR | O_CREAT | O_TRUNC, 0600) :
 			    memfd_create("standin-ram", 0);
 	if (mem_fd < 0 || ftruncate(mem_fd, (off_t)size))
 		return -1;
-	room = mmap(NULL, size + HUGE_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	room = mmap(NULL, nr_pages * PAGE + HUGE_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (room == MAP_FAILED)
 		return -1;
 	room += HUGE_SIZE - (uintptr_t)room % HUGE_SIZE;
@@ -169,7 +182,8 @@ static int make_memory(void)
 		return -1;
 	memset(minds, ZERO, nr_pages);
 	if ((!opt.inherit && madvise(mem, size, MADV_DONTFORK)) ||
-	    (opt.huge && madvise(mem, size, MADV_HUGEPAGE)) || (opt.lock && mlock(mem, size)))
+	    (opt.huge && madvise(mem, size, MADV_HUGEPAGE)) || (opt.lock && mlock(mem, size)) ||
+	    (nr_dimm && map_dimm()))
 		return -1;
 	return opt.alias && mmap(NULL, size, PROT_READ, MAP_SHARED, mem_fd, 0) == MAP_FAILED;
 }
@@ -178,6 +192,7 @@ static void parse_options(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{"keep", required_argument, NULL, 'k'},	  {"discard", required_argument, NULL, 'd'},
+		{"dimm", required_argument, NULL, 'D'},
 		{"discard-plain", required_argument, NULL, 'p'},
 		{"discard-harmless", required_argument, NULL, 'r'},
 		{"dio", required_argument, NULL, 'o'},	  {"empty", no_argument, NULL, 'e'},
@@ -191,6 +206,7 @@ static void parse_options(int argc, char **argv)
 
 	while ((c = getopt_long(argc, argv, "+", options, NULL)) != -1) {
 		switch (c) {
+		case 'D': nr_dimm = strtoull(optarg, NULL, 10) << 8; break;
 		case 'k': opt.keep = strtoull(optarg, NULL, 10); break;
 		case 'r': opt.discard = DISCARD_HARMLESS; opt.discard_pct = atoi(optarg); break;
 		case 'p': opt.discard = DISCARD_PLAIN; opt.discard_pct = atoi(optarg); break;
@@ -243,7 +259,9 @@ int main(int argc, char **argv)
 	argc -= optind - 1;
 	if (argc < 4)
 		usage();
-	nr_pages = strtoull(argv[1], NULL, 10) << 8;
+	nr_pages = (strtoull(argv[1], NULL, 10) << 8) + nr_dimm;
+	if (opt.keep < nr_dimm)
+		opt.keep = nr_dimm;
 	nr_threads = (unsigned int)atoi(argv[2]);
 	seconds = (unsigned int)atoi(argv[3]);
 	if (argc > 4)

@@ -37,6 +37,8 @@ enum mind { EXACT, ZERO, LOOSE };
 
 static char *mem;
 static int mem_fd = -1;
+static int dimm_fd = -1;      /* a second memfd, mapped behind the first: the last nr_dimm pages */
+static uint64_t nr_dimm;
 static uint64_t nr_pages;   /* all; the threads touch the first nr_touched */
 static uint64_t nr_touched;
 static uint8_t *gens, *minds;
@@ -125,11 +127,19 @@ enum discard {
 	DISCARD_HARMLESS, /* madvise alone over memory that is all resident: nothing may change */
 };
 
+/* All of the pages must be in one memfd. */
+static inline int punch_pages(uint64_t first, uint64_t nr)
+{
+	uint64_t dimm = nr_pages - nr_dimm;
+	bool behind = nr_dimm && first >= dimm;
+
+	return fallocate(behind ? dimm_fd : mem_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+			 (off_t)((behind ? first - dimm : first) * PAGE), (off_t)(nr * PAGE));
+}
+
 static inline int discard_pages(uint64_t first, uint64_t nr, enum discard how)
 {
-	if (how == DISCARD_BALLOON &&
-	    fallocate(mem_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(first * PAGE),
-		      (off_t)(nr * PAGE)))
+	if (how == DISCARD_BALLOON && punch_pages(first, nr))
 		return -1;
 	if (madvise(page_at(first), nr * PAGE, MADV_DONTNEED))
 		return -1;

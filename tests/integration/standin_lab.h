@@ -16,6 +16,10 @@
  *   split / unsplit        three VMAs by an madvise on the middle third of all memory / one again
  *   protect / unprotect    three VMAs, the middle third of the commands' pages read-only / back
  *   fork MS                a child that sleeps
+ *   unplug                 the second memfd (--dimm) is unmapped and closed
+ *   anon                   private memory where it was; its pages are the commands' from now on
+ *   swap                   unplug, anon and a first write to each page, without a pause between
+ *   remap / move           it is mapped over itself (MAP_FIXED) / moved by mremap
  *   at PAGE                OK PAGE HVA: its number in the memfd, its address
  *   stats                  OK ops=N mismatches=N maxwait_us=N; starts maxwait_us anew
  *   go                     the threads begin, where --wait kept them from it
@@ -173,6 +177,52 @@ static inline int lab_protect(int prot)
 	return mprotect(page_at(nr_touched + third), third * PAGE, prot);
 }
 
+/* Its pages do not exist any more, until `anon`. */
+static inline int lab_unplug(void)
+{
+	if (dimm_fd < 0 || munmap(page_at(nr_pages - nr_dimm), nr_dimm * PAGE) || close(dimm_fd))
+		return -1;
+	dimm_fd = -1;
+	nr_pages -= nr_dimm;
+	return 0;
+}
+
+static inline int lab_anon(void)
+{
+	void *at = page_at(nr_pages);
+
+	if (dimm_fd >= 0 || mmap(at, nr_dimm * PAGE, PROT_READ | PROT_WRITE,
+				 MAP_FIXED_NOREPLACE | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != at)
+		return -1;
+	memset(minds + nr_pages, ZERO, nr_dimm);
+	nr_pages += nr_dimm;
+	return 0;
+}
+
+static inline int lab_swap(void)
+{
+	if (lab_unplug() || lab_anon())
+		return -1;
+	for (uint64_t p = nr_pages - nr_dimm; p < nr_pages; p++)
+		write_page(p, 5);
+	return 0;
+}
+
+static inline int lab_remap(bool move)
+{
+	void *at = page_at(nr_pages - nr_dimm), *now;
+	size_t size = nr_dimm * PAGE;
+
+	if (dimm_fd < 0)
+		return -1;
+	if (move)
+		now = mremap(at, size, size, MREMAP_MAYMOVE | MREMAP_FIXED,
+			     mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+	else
+		now = mmap(at, size, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_SHARED, dimm_fd, 0);
+	return now == MAP_FAILED ? -1 : madvise(now, size, MADV_DONTFORK);
+}
+
 static inline void lab_fork(unsigned int ms)
 {
 	pid_t pid = fork();
@@ -228,6 +278,16 @@ static inline bool lab_obey_plain(const char *name)
 		reply_rc(lab_protect(PROT_READ));
 	else if (!strcmp(name, "unprotect"))
 		reply_rc(lab_protect(PROT_READ | PROT_WRITE));
+	else if (!strcmp(name, "unplug"))
+		reply_rc(lab_unplug());
+	else if (!strcmp(name, "anon"))
+		reply_rc(lab_anon());
+	else if (!strcmp(name, "swap"))
+		reply_rc(lab_swap());
+	else if (!strcmp(name, "remap"))
+		reply_rc(lab_remap(false));
+	else if (!strcmp(name, "move"))
+		reply_rc(lab_remap(true));
 	else if (!strcmp(name, "stats"))
 		reply("OK %s\n", lab_stats());
 	else if (!strcmp(name, "go"))
