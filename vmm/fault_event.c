@@ -116,12 +116,8 @@ bool fault_drain(struct fault *f)
 			if (msgs[i].event == UFFD_EVENT_REMOVE)
 				apply_remove(f->g, msgs[i].arg.remove.start,
 					     msgs[i].arg.remove.end);
-			else if (msgs[i].event == UFFD_EVENT_UNMAP)
-				guest_unmapped(f->g, msgs[i].arg.remove.start,
-					       msgs[i].arg.remove.end, false);
-			else if (msgs[i].event == UFFD_EVENT_REMAP)
-				guest_unmapped(f->g, msgs[i].arg.remap.from,
-					       msgs[i].arg.remap.from + msgs[i].arg.remap.len, true);
+			else
+				guest_note_unmapped(f->g, &msgs[i]);
 		for (size_t i = 0; i < (size_t)n / sizeof(msgs[0]); i++)
 			if (msgs[i].event == UFFD_EVENT_PAGEFAULT)
 				remember_fault(f, msgs[i].arg.pagefault.address,

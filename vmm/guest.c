@@ -197,7 +197,7 @@ bool guest_zap_overlaps(struct guest *g, uint64_t start, uint64_t end)
 	return found;
 }
 
-void guest_unmapped(struct guest *g, uint64_t start, uint64_t end, bool moved)
+static void note_gone(struct guest *g, uint64_t start, uint64_t end, bool moved)
 {
 	for (unsigned int i = 0; i < g->regions.nr; i++) {
 		const struct region *r = &g->regions.r[i];
@@ -208,6 +208,14 @@ void guest_unmapped(struct guest *g, uint64_t start, uint64_t end, bool moved)
 		if (moved)
 			guest_fail(g, "region %s: the VMM has moved its memory (mremap)", r->name);
 	}
+}
+
+void guest_note_unmapped(struct guest *g, const struct uffd_msg *msg)
+{
+	if (msg->event == UFFD_EVENT_UNMAP)
+		note_gone(g, msg->arg.remove.start, msg->arg.remove.end, false);
+	else if (msg->event == UFFD_EVENT_REMAP)
+		note_gone(g, msg->arg.remap.from, msg->arg.remap.from + msg->arg.remap.len, true);
 }
 
 /* --- failing and telling -------------------------------------------------------------------- */

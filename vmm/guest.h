@@ -207,8 +207,10 @@ void guest_zap_end(struct guest *g, uint64_t start, uint64_t end);
 /** guest_zap_overlaps() - may a REMOVE of this range be our own? */
 bool guest_zap_overlaps(struct guest *g, uint64_t start, uint64_t end);
 
-/** guest_unmapped() - fault thread: the VMM has unmapped or moved [@start, @end) */
-void guest_unmapped(struct guest *g, uint64_t start, uint64_t end, bool moved);
+struct uffd_msg;
+
+/** guest_note_unmapped() - if @msg says that the VMM has unmapped or moved memory, take note */
+void guest_note_unmapped(struct guest *g, const struct uffd_msg *msg);
 
 /* --- life ----------------------------------------------------------------------------------- */
 

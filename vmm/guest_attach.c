@@ -294,9 +294,11 @@ void guest_unregister(struct guest *g)
 void guest_drain_blindly(struct guest *g)
 {
 	struct uffd_msg msgs[64];
+	ssize_t n;
 
-	while (read(g->rem.uffd, msgs, sizeof(msgs)) > 0)
-		;
+	while ((n = read(g->rem.uffd, msgs, sizeof(msgs))) > 0)
+		for (size_t i = 0; i < (size_t)n / sizeof(msgs[0]); i++)
+			guest_note_unmapped(g, &msgs[i]);
 }
 
 /*

@@ -22,7 +22,7 @@ void guest_note_found(struct guest *g);
 /** guest_unregister() - all regions; waiters wake, and without a fault thread the events are read */
 void guest_unregister(struct guest *g);
 
-/** guest_drain_blindly() - read and ignore whatever the uffd holds */
+/** guest_drain_blindly() - read and ignore whatever the uffd holds, but that memory is gone */
 void guest_drain_blindly(struct guest *g);
 
 /** guest_close_remote() - remote_close(), reading events the VMM's main thread may be waiting for */

@@ -326,38 +326,7 @@ static int refetch_one(int pidfd, int remote_fd, const char *link, struct ebb_er
 	return rc;
 }
 
-int remote_refetch(int pidfd, int remote_uffd, int remote_ring,
-		   const struct io_uring_params *ring_params, struct remote *ret,
-		   struct ebb_err *err)
-{
-	struct remote rem;
-	int rc;
-
-	remote_init(&rem, pidfd);
-	rem.how = "take-over";
-	rc = rem.uffd = refetch_one(pidfd, remote_uffd, uffd_link, err);
-	if (rc >= 0 && remote_ring >= 0) {
-		rc = rem.ring_fd = refetch_one(pidfd, remote_ring, ring_link, err);
-		rem.ring_params = *ring_params;
-		if (rc >= 0) {
-			rc = remote_ring_map(&rem);
-			if (rc)
-				ebb_err_set(err, rc, "cannot map the io_uring of the VMM again: %s",
-					    strerror(-rc));
-		}
-	}
-	if (rc < 0) {
-		remote_forget(&rem);
-		return rc;
-	}
-	rem.remote_uffd = remote_uffd;
-	rem.remote_ring = remote_ring >= 0 ? remote_ring : -1;
-	*ret = rem;
-	return 0;
-}
-
-/* Our ring polls (SQPOLL) and has our number of entries; the VMM's own do not. */
-static bool is_our_ring(pid_t pid, int fd)
+static bool looks_like_our_ring(pid_t pid, int fd)
 {
 	unsigned int mask = 0;
 	char path[64], line[128];
@@ -373,6 +342,53 @@ static bool is_our_ring(pid_t pid, int fd)
 	if (f)
 		fclose(f);
 	return thread > 0 && mask == REMOTE_RING_ENTRIES - 1;
+}
+
+/*
+ * Our ring polls (SQPOLL) and has our number of entries; the VMM's own do not. The kernel leaves these lines out while
+ * the ring is locked by its thread: look a few times.
+ */
+static bool is_our_ring(pid_t pid, int fd)
+{
+	for (int tries = 0; tries < 50; tries++) {
+		if (looks_like_our_ring(pid, fd))
+			return true;
+		usleep(2000);
+	}
+	return false;
+}
+
+int remote_refetch(int pidfd, int remote_uffd, int remote_ring,
+		   const struct io_uring_params *ring_params, struct remote *ret,
+		   struct ebb_err *err)
+{
+	struct remote rem;
+	int rc;
+
+	remote_init(&rem, pidfd);
+	rem.how = "take-over";
+	rc = rem.uffd = refetch_one(pidfd, remote_uffd, uffd_link, err);
+	if (rc >= 0 && remote_ring >= 0) {
+		rc = rem.ring_fd = refetch_one(pidfd, remote_ring, ring_link, err);
+		rem.ring_params = *ring_params;
+		if (rc >= 0 && !is_our_ring(getpid(), rem.ring_fd))
+			rc = ebb_err_set(err, -EBADF, "descriptor %d of the VMM is not the io_uring "
+					 "that was left there", remote_ring);
+		if (rc >= 0) {
+			rc = remote_ring_map(&rem);
+			if (rc)
+				ebb_err_set(err, rc, "cannot map the io_uring of the VMM again: %s",
+					    strerror(-rc));
+		}
+	}
+	if (rc < 0) {
+		remote_forget(&rem);
+		return rc;
+	}
+	rem.remote_uffd = remote_uffd;
+	rem.remote_ring = remote_ring >= 0 ? remote_ring : -1;
+	*ret = rem;
+	return 0;
 }
 
 int remote_find(pid_t pid, int pidfd, struct remote *ret)

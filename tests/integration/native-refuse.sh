@@ -67,7 +67,7 @@ arguments() {
 	untouched "stopped" attach "$SP" --name a
 	kill -CONT "$SP"
 	attach
-	refused "called 'a' already" attach "$SP" --name a
+	refused "is managed already, as 'a'" attach "$SP" --name a
 	refused "" attach "$pid" --name b
 	refused "floor" limit a 15M
 	refused "above the guest's memory" limit a 1G
@@ -192,7 +192,9 @@ second_daemon() {
 
 	"$EBB_OUT/ebbd" --socket "$RUN_DIR/other.sock" --state-dir "$RUN_DIR/state" --swap-dir "$SWAP_DIR" \
 		>"$RUN_DIR/second.log" 2>&1 || rc=$?
-	one_sentence "$rc" "$RUN_DIR/second.log" "another ebbd"
+	grep -q "waiting for another ebbd" "$RUN_DIR/second.log" || it_fail "silent while it waited"
+	grep -v "waiting for another ebbd" "$RUN_DIR/second.log" >"$RUN_DIR/second.err"
+	one_sentence "$rc" "$RUN_DIR/second.err" "another ebbd"
 }
 
 nat_begin
