@@ -9,7 +9,7 @@
  * the disk works; completed batches are committed and punched as they come. Pages of running batches
  * still count as resident, so they are subtracted from what is asked for.
  *
- * When nothing old is left to pick, aging is asked for; when faults are (or soon will be) starved for
+ * When nothing old is left to pick, the sampler will age soon; when faults are (or soon will be) starved for
  * room meanwhile, the core is asked again with `urgent` and gives up younger pages. A store that fails makes the thread
  * pause, so that a broken disk is not hammered: the pages stay in memory and the limit is missed.
  */
@@ -147,10 +147,8 @@ static bool start_batch(struct evictor *e, unsigned int id, uint32_t want)
 	if (!nr && is_urgent(g))
 		nr = reclaim_pick(g->lru, runs, PICK_RUNS, want, true);
 	pthread_mutex_unlock(&g->lru_lock);
-	if (!nr) {
-		atomic_store(&g->want_aging, true);
+	if (!nr)
 		return false;
-	}
 	batch_prepare(g, b, e->tag++, runs, nr);
 	b->running = true;
 	e->in_batches += b->nr;

@@ -98,7 +98,6 @@ struct guest {
 	_Atomic uint32_t starved;  /* faults that wait for room under the limit */
 	_Atomic uint32_t evict_above; /* resident pages above which the evictor has work */
 	_Atomic bool evictor_idle; /* it sleeps: kick it */
-	_Atomic bool want_aging;   /* the evictor found nothing old */
 	_Atomic uint64_t drains_begun; /* of the uffd: messages are being read and applied ... */
 	_Atomic uint64_t drains;       /* ... and so many full drains are done */
 	_Atomic uint32_t zero_pages; /* evicted pages that are all zeros */

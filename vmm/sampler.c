@@ -39,7 +39,6 @@ static void sample_guest(struct guest *g)
 
 	if (!wants_sample(g, begun))
 		return;
-	atomic_store(&g->want_aging, false);
 	rc = sampler_zap_pass(g);
 	now = guest_now_ns();
 	if (rc && rc != -ECANCELED && rc != -ESRCH)
