@@ -227,7 +227,7 @@ void control_close(struct control *c)
 	close_fd(c->listen_fd);
 	if (owns_path(c, &owner))
 		unlink(c->path);
-	control_job_join(c);
+	control_finish_jobs(c);
 	while ((s = c->sessions)) {
 		c->sessions = s->next;
 		session_free(s);

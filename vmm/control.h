@@ -64,7 +64,7 @@ int control_open(const char *path, const struct control_command *commands, void 
 /** control_close() - waits for slow commands to end; nobody may call control_event() any more */
 void control_close(struct control *c);
 
-/** control_finish_jobs() - at the end, with no dispatch any more: wait for the slow commands that run */
+/** control_finish_jobs() - at the end, with no dispatch any more: wait for the slow commands that run; reply to nobody */
 void control_finish_jobs(struct control *c);
 
 /** control_fd() - becomes readable when control_dispatch() has work (an epoll descriptor) */

@@ -88,8 +88,6 @@ int control_job_start(struct session *s, const struct control_command *cmd, json
 		      struct ebb_err *err);
 /** control_job_reap() - reply for those that ended */
 void control_job_reap(struct control *c);
-/** control_job_join() - wait for all of them, reply to nobody */
-void control_job_join(struct control *c);
 
 /* --- control_session.c --- */
 

@@ -146,11 +146,6 @@ void control_job_reap(struct control *c)
 
 void control_finish_jobs(struct control *c)
 {
-	control_job_join(c);
-}
-
-void control_job_join(struct control *c)
-{
 	struct job *job;
 
 	while ((job = c->jobs)) {

@@ -41,15 +41,9 @@ static void settle_run(struct guest *g, const struct region *r, uint32_t from, u
 	for (uint32_t idx = from; idx < to; idx++) {
 		uint32_t word = page_table_load(&g->pt, idx);
 
-		if (page_word_state(word) != PAGE_RESIDENT || region_holds(r, idx) ||
-		    !page_try_discard(&g->pt, idx, word))
-			continue;
-		store_release(&g->store, page_word_arg(word));
-		guest_uncharge(g, 1);
-		guest_count(&g->c.discarded, 1);
-		pthread_mutex_lock(&g->lru_lock);
-		reclaim_note_gone(g->lru, idx, 1);
-		pthread_mutex_unlock(&g->lru_lock);
+		if (page_word_state(word) == PAGE_RESIDENT && !region_holds(r, idx) &&
+		    guest_forget_page(g, idx, word))
+			guest_count(&g->c.discarded, 1);
 	}
 }
 
@@ -62,13 +56,8 @@ static void apply_remove_region(struct guest *g, const struct region *r, uint32_
 
 		switch (page_action(PAGE_MSG_REMOVE, page_word_state(word))) {
 		case PAGE_ACT_FORGET:
-			if (!page_try_discard(&g->pt, idx, word))
-				break; /* being filled: the old bytes are legal */
-			store_release(&g->store, page_word_arg(word));
-			atomic_fetch_sub(&g->evicted_pages, 1);
-			if (page_word_arg(word) == PAGE_SLOT_ZERO)
-				atomic_fetch_sub(&g->zero_pages, 1);
-			guest_count(&g->c.discarded, 1);
+			if (guest_forget_page(g, idx, word)) /* else being filled: old bytes are legal */
+				guest_count(&g->c.discarded, 1);
 			break;
 		case PAGE_ACT_SETTLE:
 			settle = true;

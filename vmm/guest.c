@@ -133,6 +133,24 @@ void guest_split_later(struct guest *g, uint32_t idx)
 	atomic_store(&g->split_idx, idx);
 }
 
+bool guest_forget_page(struct guest *g, uint32_t idx, uint32_t word)
+{
+	if (!page_try_discard(&g->pt, idx, word))
+		return false;
+	store_release(&g->store, page_word_arg(word));
+	if (page_word_state(word) == PAGE_EVICTED) {
+		atomic_fetch_sub(&g->evicted_pages, 1);
+		if (page_word_arg(word) == PAGE_SLOT_ZERO)
+			atomic_fetch_sub(&g->zero_pages, 1);
+		return true;
+	}
+	guest_uncharge(g, 1);
+	pthread_mutex_lock(&g->lru_lock);
+	reclaim_note_gone(g->lru, idx, 1);
+	pthread_mutex_unlock(&g->lru_lock);
+	return true;
+}
+
 int guest_writeprotect(struct guest *g, uint64_t start, size_t len, bool on)
 {
 	int rc = uffd_writeprotect(g->rem.uffd, start, len, on);

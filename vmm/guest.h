@@ -162,6 +162,13 @@ void guest_charge(struct guest *g, uint32_t nr);
 /** guest_uncharge() - @nr pages have left the memfd; wakes fills that wait */
 void guest_uncharge(struct guest *g, uint32_t nr);
 
+/**
+ * guest_forget_page() - the VMM has discarded the page whose word is @word: slot, charge and LRU let it go
+ *
+ * False, and nothing changed, where the word is not @word any more, or is in somebody's hands.
+ */
+bool guest_forget_page(struct guest *g, uint32_t idx, uint32_t word);
+
 /** guest_split_later() - the page is part of a large folio: have it split before it is tried again */
 void guest_split_later(struct guest *g, uint32_t idx);
 

@@ -141,12 +141,13 @@ static struct region_table regions_left(struct guest *g)
 /* A VMM that maps its RAM anew (MAP_FIXED after a memory error) takes it out of our sight. */
 static void check_registered(struct guest *g)
 {
-	struct region_table t = regions_left(g);
+	struct region_table t;
 	uint64_t now = guest_now_ns();
 	struct ebb_err why;
 
 	if (now < g->check_flags_at)
 		return;
+	t = regions_left(g);
 	/* Twice: an exiting VMM's smaps can be read half. */
 	if (g->check_flags_at && proc_check_vmflags(g->id.pid, &t, &why) == -EINVAL) {
 		usleep(100000);
@@ -176,21 +177,8 @@ static bool forget_pages(struct guest *g, const struct region *r)
 
 		if (page_word_state(word) == PAGE_ABSENT)
 			continue;
-		if (!page_try_discard(&g->pt, idx, word)) {
+		if (!guest_forget_page(g, idx, word))
 			all = false; /* in somebody's hands, who will find the mapping gone */
-			continue;
-		}
-		store_release(&g->store, page_word_arg(word));
-		if (page_word_state(word) == PAGE_RESIDENT) {
-			guest_uncharge(g, 1);
-		} else {
-			atomic_fetch_sub(&g->evicted_pages, 1);
-			if (page_word_arg(word) == PAGE_SLOT_ZERO)
-				atomic_fetch_sub(&g->zero_pages, 1);
-		}
-		pthread_mutex_lock(&g->lru_lock);
-		reclaim_note_gone(g->lru, idx, 1);
-		pthread_mutex_unlock(&g->lru_lock);
 	}
 	return all;
 }
