@@ -41,6 +41,8 @@ VERSION := $(shell cat include/ebb/VERSION)
 PKGS      := liburing libbpf jansson libxxhash
 PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS   := $(shell $(PKG_CONFIG) --libs $(PKGS) 2>/dev/null || echo -luring -lbpf -ljansson -lxxhash)
+SIM_CFLAGS := $(shell $(PKG_CONFIG) --cflags cairo 2>/dev/null)
+SIM_LIBS   := $(shell $(PKG_CONFIG) --libs cairo 2>/dev/null || echo -lcairo) -lm
 
 BASE_CPPFLAGS := -D_GNU_SOURCE -DEBB_VERSION='"$(VERSION)"' -Iinclude -Ivmm -I. $(PKG_CFLAGS)
 BASE_CFLAGS := -std=gnu11 -Wall -Wextra -Wshadow -Wvla -Wstrict-prototypes \
@@ -52,6 +54,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-7s %s\n' $(1) $(2))
 
 RECLAIM_SRC := $(sort $(wildcard reclaim/*.c))
+SIM_SRC     := $(filter-out reclaim/sim/main.c,$(sort $(wildcard reclaim/sim/*.c)))
 VMM_SRC     := $(filter-out vmm/main.c,$(sort $(wildcard vmm/*.c)))
 RUN_SRC     := $(sort $(wildcard vmm/run/*.c))
 CTL_SRC     := $(sort $(wildcard vmm/ctl/*.c))
@@ -71,10 +74,11 @@ BPF_EMBED := $(patsubst vmm/bpf/%.bpf.c,$(O)/obj/bpf/%.embed.o,$(BPF_SRC))
 
 LIBRECLAIM := $(O)/libreclaim.a
 LIBVMM     := $(O)/libvmm.a
+LIBSIM     := $(O)/libsim.a
 LIBS       := $(LIBVMM) $(LIBRECLAIM)
 
 # clean objects ebb-run shares with the daemon come out of libvmm.a: the linker takes what is used
-PROGS := $(O)/ebbd $(if $(RUN_SRC),$(O)/ebb-run) $(if $(CTL_SRC),$(O)/ebbctl)
+PROGS := $(O)/ebbd $(if $(RUN_SRC),$(O)/ebb-run) $(if $(CTL_SRC),$(O)/ebbctl) $(O)/ebb-sim
 
 .PHONY: all
 all: $(PROGS)
@@ -104,6 +108,11 @@ $(LIBVMM): $(call obj,$(VMM_SRC)) $(BPF_EMBED)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
+$(LIBSIM): $(call obj,$(SIM_SRC))
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+$(O)/obj/reclaim/sim/plot.o: BASE_CPPFLAGS += $(SIM_CFLAGS)
+
 define link
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
@@ -116,10 +125,18 @@ $(O)/ebb-run: $(call obj,$(RUN_SRC)) $(LIBS)
 	$(call link,$(call obj,$(RUN_SRC)))
 $(O)/ebbctl: $(call obj,$(CTL_SRC)) $(LIBS)
 	$(call link,$(call obj,$(CTL_SRC)))
+# The simulator knows the core only: of libvmm.a it takes the error sentence.
+$(O)/ebb-sim: $(call obj,reclaim/sim/main.c) $(LIBSIM) $(call obj,vmm/util.c) $(LIBRECLAIM)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ $(SIM_LIBS)
 
 $(O)/tests/unit/% $(O)/tests/model/% $(O)/tests/platform/%: BASE_CPPFLAGS += -UNDEBUG
 $(O)/tests/unit/%: $(O)/obj/tests/unit/%.o $(LIBS)
 	$(call link,$<,-lcmocka)
+$(O)/tests/unit/test_sim_%: $(O)/obj/tests/unit/test_sim_%.o $(LIBSIM) $(call obj,vmm/util.c) $(LIBRECLAIM)
+	$(call say,LD,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(BASE_LDFLAGS) $(LDFLAGS) -o $@ $^ $(SIM_LIBS) -lcmocka
 $(O)/tests/model/%: $(O)/obj/tests/model/%.o $(LIBS)
 	$(call link,$<,-lcmocka)
 $(O)/tests/platform/%: $(O)/obj/tests/platform/%.o $(LIBS)
@@ -172,12 +189,12 @@ INSTALL ?= install
 install: all
 	$(INSTALL) -d $(DESTDIR)$(SBINDIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man8 $(DESTDIR)$(MANDIR)/man1
 	$(INSTALL) -m 755 $(O)/ebbd $(DESTDIR)$(SBINDIR)/
-	$(INSTALL) -m 755 $(O)/ebb-run $(O)/ebbctl $(DESTDIR)$(BINDIR)/
+	$(INSTALL) -m 755 $(O)/ebb-run $(O)/ebbctl $(O)/ebb-sim $(DESTDIR)$(BINDIR)/
 	$(INSTALL) -m 644 vmm/ebbd.8 $(DESTDIR)$(MANDIR)/man8/
-	$(INSTALL) -m 644 vmm/run/ebb-run.1 vmm/ctl/ebbctl.1 $(DESTDIR)$(MANDIR)/man1/
+	$(INSTALL) -m 644 vmm/run/ebb-run.1 vmm/ctl/ebbctl.1 reclaim/sim/ebb-sim.1 $(DESTDIR)$(MANDIR)/man1/
 uninstall:
-	rm -f $(DESTDIR)$(SBINDIR)/ebbd $(DESTDIR)$(BINDIR)/ebb-run $(DESTDIR)$(BINDIR)/ebbctl
-	rm -f $(DESTDIR)$(MANDIR)/man8/ebbd.8 $(DESTDIR)$(MANDIR)/man1/ebb-run.1 $(DESTDIR)$(MANDIR)/man1/ebbctl.1
+	rm -f $(DESTDIR)$(SBINDIR)/ebbd $(DESTDIR)$(BINDIR)/ebb-run $(DESTDIR)$(BINDIR)/ebbctl $(DESTDIR)$(BINDIR)/ebb-sim
+	rm -f $(DESTDIR)$(MANDIR)/man8/ebbd.8 $(DESTDIR)$(MANDIR)/man1/ebb-run.1 $(DESTDIR)$(MANDIR)/man1/ebbctl.1 $(DESTDIR)$(MANDIR)/man1/ebb-sim.1
 clean:
 	rm -rf $(O)
 

@@ -17,10 +17,45 @@
  * next one is raised a little further on. A jump ahead shorter than the last window still counts
  * as sequential. A fault inside the last window does not: those pages were brought in, so either
  * they are gone again already, which speaks against reading ahead, or this is another pass.
+ *
+ * The maximum itself is earned too. A stream that looks sequential may be one that reads every other
+ * page, or memory so short that what is read ahead is evicted before it is used. Each page that was
+ * used is a point for, each that left unused two against; 64 points either way double or halve the
+ * bound. It does not fall below two, for without any reading ahead nobody would learn better.
  */
 #include <assert.h>
 #include <ebb/types.h>
 #include "readahead.h"
+
+#define VERDICT	    64
+#define WASTE_WEIGHT 2
+#define BOUND_LEAST  2u
+
+void readahead_set_max(struct readahead *ra, uint32_t max)
+{
+	assert(max >= 1 && max <= READAHEAD_MAX);
+	ra->max = max;
+	ra->bound = max;
+	ra->score = 0;
+}
+
+void readahead_note_used(struct readahead *ra, uint32_t nr)
+{
+	ra->score += (int32_t)nr;
+	if (ra->score < VERDICT)
+		return;
+	ra->bound = MIN(2 * ra->bound, ra->max);
+	ra->score = 0;
+}
+
+void readahead_note_wasted(struct readahead *ra, uint32_t nr)
+{
+	ra->score -= (int32_t)nr * WASTE_WEIGHT;
+	if (ra->score > -VERDICT)
+		return;
+	ra->bound = MIN(MAX(ra->bound / 2, BOUND_LEAST), ra->max);
+	ra->score = 0;
+}
 
 /* The stream that @idx goes on with, or NULL. A stream never used has an empty window. */
 static struct readahead_stream *find_sequential(struct readahead *ra, uint32_t idx)
@@ -55,9 +90,9 @@ uint32_t readahead_fault(struct readahead *ra, uint32_t idx)
 	struct readahead_stream *s = find_sequential(ra, idx);
 	uint32_t window = 1;
 
-	assert(idx < ra->nr_pages && ra->max >= 1 && ra->max <= READAHEAD_MAX);
+	assert(idx < ra->nr_pages && ra->bound >= 1);
 	if (s)
-		window = MIN(2 * (s->end - s->first), ra->max);
+		window = MIN(2 * (s->end - s->first), ra->bound);
 	else
 		s = find_victim(ra, idx);
 	window = MIN(window, ra->nr_pages - idx);

@@ -22,13 +22,27 @@ struct readahead_stream {
 	uint64_t used;
 };
 
-/** struct readahead - all zeros, but for @nr_pages and @max, is the state at the start */
+/**
+ * struct readahead - all zeros, but for @nr_pages and the bounds, is the state at the start
+ * @max: largest window, the faulting page included; 1 = off, up to READAHEAD_MAX
+ * @bound: largest window at present, by what became of earlier ones; 2..@max, or 1 = off
+ * @score: pages used since @bound changed, minus what was wasted
+ */
 struct readahead {
 	uint32_t nr_pages;
-	uint32_t max; /* largest window, the faulting page included; 1 = off, up to READAHEAD_MAX */
+	uint32_t max;
+	uint32_t bound;
+	int32_t score;
 	uint64_t faults;
 	struct readahead_stream streams[READAHEAD_NR_STREAMS];
 };
+
+/** readahead_set_max() - set the largest window; what was learned is forgotten */
+void readahead_set_max(struct readahead *ra, uint32_t max);
+
+/** readahead_note_used(), readahead_note_wasted() - what became of @nr pages read ahead */
+void readahead_note_used(struct readahead *ra, uint32_t nr);
+void readahead_note_wasted(struct readahead *ra, uint32_t nr);
 
 /**
  * readahead_fault() - a page faulted: how many pages after it to read as well

@@ -1,136 +1,125 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * reclaim.c - the door of the reclaim core: where a fact leads a page, and in which order to evict.
+ * reclaim.c - the door of the reclaim core: facts, and where each leads a page.
  *
  * DOC: the policy, in one place
  *
+ * A resident page is on *probation* or in *main* memory.
+ *
  * Where pages enter:
  *
- *	NEW, REFAULT	youngest	touched this moment
- *	PREFETCH	youngest - 1	a guess: no touch yet, so it is old one aging sooner
- *	FOUND		oldest		nobody knows. A new core has the two youngest generations
- *					only: what is found at attach is looked at before it goes
- *	kept, TOUCHED	youngest
- *	kept, BUSY	where it was	in generation order, not picked again before the next aging
- *	kept, ERROR	where it was	picked again when the sweep comes round
+ *	FOUND		main, oldest		nobody knows: looked at before it goes
+ *	NEW, REFAULT	main, youngest		if it proved itself, see below
+ *			probation, youngest	else
+ *	PREFETCH	probation, youngest-1	a guess: no touch yet
+ *	kept, TOUCHED	main, youngest
+ *	kept, else	where it was		BUSY: not picked again in this pass
  *
- * What is picked: the oldest generation that has anything to pick, in address order from its hand.
- * A batch never spans two generations, so that it is ascending and its neighbours are of one age;
- * it can be smaller than asked for at a generation's end. From the two youngest generations pages
- * are taken only when it is urgent, oldest first all the same. When even that finds nothing, what
- * was put off as busy is tried again: by then it is the only hope of a waiting fault. The caller
- * must not spin on it: a round in which everything came back busy is a reason to wait for a moment.
+ * A page that faults has proved itself if it has been touched in two rounds more than those being
+ * evicted now (one, if its refault is near), or was touched in this very interval already, or if
+ * eviction goes by generation (then age is all that counts), or if less than half of memory is in
+ * use. A page on probation proves itself when a pass sees it used again; its fault's
+ * own accessed bit does not count.
  *
- * When to age: a sampling pass costs time in the host and faults in the guest, so it must be good
- * for something. It is, near the limit, if eviction runs out of old pages, or if what it takes now
- * was judged before the last evictions. min_age_ns bounds the rate in any case: generations that
- * span too little time tell nothing.
+ * What goes first: from probation while it holds more than its share, the one longest there; else
+ * from main memory, by frequency or by generation, whichever the judge prefers (judge.c), or by
+ * generation in an emergency (alarm.c). In generation order the two youngest stay unless faults
+ * wait for room.
+ *
+ * Which refaults are *near*: if since the page's eviction d others were evicted, and R of those in
+ * main memory were used, an exact LRU of our size would have kept the page if d + R, and those on
+ * probation, fit. R is not counted but estimated, from the share of main memory that was touched in
+ * the last interval and the time the page was away.
  */
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
-#include "governor.h"
-#include "lru_gen.h"
-#include "readahead.h"
+#include "decay.h"
+#include "reclaim_internal.h"
 
-#define MEM_ALIGN 64u
-#define RANDOM_RUN_MAX                                                                             \
-	16u /* pages: long enough that runs are exercised, short enough to be spread */
+#define MEM_ALIGN      64u
+#define NEAR_MARGIN    0.9 /* of capacity: an estimate in doubt is far */
+#define ADMIT_FREQ_NEAR 1u /* rounds more than those being evicted: for a near refault, */
+#define ADMIT_FREQ     2u  /* and for any page */
+#define EMPTY_SHARE    2u  /* below 1/2 of capacity there is no need to be choosy */
 
-struct reclaim {
-	struct reclaim_conf conf;
-	struct lru_gen lru;
-	struct governor gov;
-	struct readahead ra;
-	uint64_t random;
-	uint64_t aged_ns; /* last aging, or init */
-	bool evicted_since_aged;
-	uint64_t agings;
-	uint64_t promoted;
-	uint64_t picked;
-};
-
-static size_t header_size(void)
+static size_t aligned(size_t size)
 {
-	return (sizeof(struct reclaim) + MEM_ALIGN - 1) / MEM_ALIGN * MEM_ALIGN;
+	return (size + MEM_ALIGN - 1) / MEM_ALIGN * MEM_ALIGN;
 }
 
 size_t reclaim_size(uint32_t nr_pages)
 {
-	return header_size() + lru_gen_size(nr_pages);
+	return aligned(sizeof(struct reclaim)) + aligned(lru_gen_size(nr_pages)) +
+	       aligned(shadow_size(nr_pages)) + aligned(probation_size(nr_pages)) +
+	       aligned(tiers_size(nr_pages)) + aligned(stretches_size(nr_pages));
 }
 
-static bool conf_is_sane(const struct reclaim_conf *conf)
+struct reclaim_policy reclaim_policy_default(void)
 {
-	return conf->nr_pages && conf->readahead_max >= 1 && conf->readahead_max <= READAHEAD_MAX &&
-	       (conf->order == RECLAIM_ORDER_GENERATIONS || conf->order == RECLAIM_ORDER_RANDOM);
+	return (struct reclaim_policy) {
+		.order = RECLAIM_ORDER_AUTO,
+		.features = RECLAIM_ALL_FEATURES,
+		.period_ns = 2000000000,
+		.min_period_ns = 200000000,
+		.scan_permille = 50,
+		.ahead_max = 16,
+	};
+}
+
+static bool policy_is_sane(const struct reclaim_policy *p)
+{
+	return p->order < RECLAIM_NR_ORDERS && !(p->features & ~(uint32_t)RECLAIM_ALL_FEATURES) &&
+	       p->period_ns && p->min_period_ns <= p->period_ns && p->scan_permille <= 1000 &&
+	       p->ahead_max >= 1 && p->ahead_max <= READAHEAD_MAX;
 }
 
 struct reclaim *reclaim_init(void *mem, size_t size, const struct reclaim_conf *conf,
 			     uint64_t now_ns)
 {
 	struct reclaim *r = mem;
+	uint32_t nr = conf->nr_pages;
+	uint8_t *at = mem;
 
-	if (!mem || !conf_is_sane(conf) || size < reclaim_size(conf->nr_pages) ||
-	    (uintptr_t)mem % MEM_ALIGN)
+	if (!mem || !nr || nr > 1u << 29 || !policy_is_sane(&conf->policy) ||
+	    size < reclaim_size(nr) || (uintptr_t)mem % MEM_ALIGN)
 		return NULL;
-	memset(r, 0, sizeof(*r));
-	r->conf = *conf;
-	lru_gen_init(&r->lru, (uint8_t *)mem + header_size(), conf->nr_pages, now_ns);
-	r->gov.limit = RECLAIM_NO_LIMIT;
-	r->ra.nr_pages = conf->nr_pages;
-	r->ra.max = conf->readahead_max;
+	r->policy = conf->policy;
+	r->nr_pages = nr;
+	r->now_ns = now_ns;
 	r->random = conf->seed;
-	r->aged_ns = now_ns;
+	r->gov.limit = RECLAIM_NO_LIMIT;
+	at += aligned(sizeof(*r));
+	lru_gen_init(&r->lru, at, nr, now_ns);
+	at += aligned(lru_gen_size(nr));
+	shadow_init(&r->shadow, at, nr, now_ns);
+	at += aligned(shadow_size(nr));
+	probation_init(&r->probation, at, nr);
+	at += aligned(probation_size(nr));
+	tiers_init(&r->tiers, at, nr);
+	at += aligned(tiers_size(nr));
+	stretches_init(&r->stretches, at, nr, conf->scan_cost);
+	sweep_init(&r->sweep, nr);
+	pacer_init(&r->pacer, now_ns, conf->policy.period_ns);
+	r->ra.nr_pages = nr;
+	readahead_set_max(&r->ra, conf->policy.ahead_max);
 	return r;
 }
 
-/* --- facts ---------------------------------------------------------------------------------- */
-
-void reclaim_note_resident(struct reclaim *r, uint32_t first, uint32_t nr,
-			   enum reclaim_origin origin)
+int reclaim_set_policy(struct reclaim *r, const struct reclaim_policy *policy)
 {
-	uint64_t seq = r->lru.max_seq;
-
-	if (origin == RECLAIM_FOUND)
-		seq = r->lru.min_seq;
-	else if (origin == RECLAIM_PREFETCH)
-		seq = r->lru.max_seq - 1;
-	lru_gen_add(&r->lru, first, nr, seq);
+	if (!policy_is_sane(policy))
+		return -EINVAL;
+	if (policy->ahead_max != r->policy.ahead_max)
+		readahead_set_max(&r->ra, policy->ahead_max);
+	r->policy = *policy;
+	sweep_wet(&r->sweep);
+	return 0;
 }
 
-void reclaim_note_gone(struct reclaim *r, uint32_t first, uint32_t nr)
+void reclaim_tick(struct reclaim *r, uint64_t now_ns)
 {
-	lru_gen_remove(&r->lru, first, nr);
-}
-
-void reclaim_note_evicted(struct reclaim *r, uint32_t idx)
-{
-	/* Not isolated: it was discarded meanwhile, and maybe is back as somebody else. */
-	if (!lru_gen_is_isolated(&r->lru, idx))
-		return;
-	lru_gen_remove(&r->lru, idx, 1);
-	r->evicted_since_aged = true;
-}
-
-/* In random order chance puts others first, and no aging need come to end a deferral. */
-static bool is_random(const struct reclaim *r)
-{
-	return r->conf.order == RECLAIM_ORDER_RANDOM;
-}
-
-void reclaim_note_kept(struct reclaim *r, uint32_t idx, enum reclaim_kept why)
-{
-	if (!lru_gen_is_isolated(&r->lru, idx))
-		return;
-	if (why == RECLAIM_KEPT_TOUCHED)
-		r->promoted += lru_gen_put_back_young(&r->lru, idx);
-	else
-		lru_gen_put_back(&r->lru, idx, why == RECLAIM_KEPT_BUSY && !is_random(r));
-}
-
-void reclaim_note_young(struct reclaim *r, uint32_t first, const uint64_t *young, uint32_t nr_words)
-{
-	r->promoted += lru_gen_promote(&r->lru, first, young, nr_words);
+	r->now_ns = MAX(r->now_ns, now_ns);
 }
 
 void reclaim_set_limit(struct reclaim *r, uint32_t pages)
@@ -138,7 +127,278 @@ void reclaim_set_limit(struct reclaim *r, uint32_t pages)
 	r->gov.limit = pages;
 }
 
-/* --- decisions ------------------------------------------------------------------------------ */
+struct alarm_scene reclaim_scene(const struct reclaim *r)
+{
+	return (struct alarm_scene) {
+		.now_ns = r->now_ns,
+		.last_pass_ns = r->pacer.pass_ns,
+		.unit_ns = r->pacer.unit_ns,
+		.capacity = reclaim_capacity(r),
+	};
+}
+
+/* --- pages come ----------------------------------------------------------------------------- */
+
+/* Pages of @mask, resident, are touched: by an access seen, or by a write that we stood in the way of. */
+static void touch_pages(struct reclaim *r, uint32_t w, uint64_t mask)
+{
+	struct lru_word *word = lru_gen_word(&r->lru, w);
+	uint64_t fresh = mask & ~word->touched;
+	uint64_t used = mask & word->ahead;
+
+	if (fresh)
+		judge_note_touch(&r->judge, word, w, fresh, fresh);
+	if (fresh & word->probation) {
+		r->stats.graduated += word_count(fresh & word->probation);
+		lru_gen_set_probation(&r->lru, w, fresh & word->probation, false);
+	}
+	if (used) {
+		word->ahead &= ~used;
+		r->stats.ahead_used += word_count(used);
+		readahead_note_used(&r->ra, word_count(used));
+	}
+	lru_gen_count_touch(&r->lru, w, mask);
+	word->touched |= mask;
+	r->reused += word_count(fresh);
+	r->stats.promoted += lru_gen_promote(&r->lru, w, mask);
+}
+
+void reclaim_note_young(struct reclaim *r, uint32_t first, const uint64_t *young, uint32_t nr_words)
+{
+	const uint32_t per_stretch = RECLAIM_STRETCH / WORD_PAGES;
+	uint32_t base = first / WORD_PAGES;
+	uint32_t resident = 0, seen = 0;
+
+	assert(first % WORD_PAGES == 0);
+	nr_words = MIN(nr_words, base < r->lru.nr_words ? r->lru.nr_words - base : 0);
+	for (uint32_t i = 0; i < nr_words; i++) {
+		uint32_t w = base + i;
+		const struct lru_word *word = &r->lru.words[w];
+		uint64_t mask = young[i] & word->resident & ~word->isolated;
+
+		if (mask)
+			touch_pages(r, w, mask);
+		resident += word_count(word->resident);
+		seen += word_count(mask);
+		if ((w + 1) % per_stretch && w + 1 < r->lru.nr_words && i + 1 < nr_words)
+			continue;
+		/* A part of a stretch tells that it is not cold, but not that it is. */
+		if (i + 1 >= per_stretch || w < per_stretch)
+			stretches_note_look(&r->stretches, w / per_stretch, resident, seen);
+		else if (seen)
+			stretches_note_change(&r->stretches, w / per_stretch);
+		resident = seen = 0;
+	}
+}
+
+/* Of main memory, how many pages were used in the last @ago_ns? */
+static double estimate_reused(const struct reclaim *r, uint64_t ago_ns)
+{
+	double main = r->lru.resident - r->lru.probation;
+	double intervals = (double)ago_ns / MAX(r->reuse_len_ns, 1.0);
+	double share = 1 - decay_exp2(-r->reuse_log2);
+
+	if (intervals <= 1)
+		share = 1 - decay_exp2(-r->reuse_log2 * intervals);
+	else
+		share = MIN(share * intervals, 1.0);
+	return main * share;
+}
+
+static bool is_near(const struct reclaim *r, uint32_t idx)
+{
+	uint32_t distance;
+	uint64_t ago_ns;
+
+	if (!pacer_is_warm(&r->pacer) ||
+	    !shadow_distance(&r->shadow, idx, r->now_ns, &distance, &ago_ns))
+		return false;
+	return distance + r->lru.probation + estimate_reused(r, ago_ns) <
+	       NEAR_MARGIN * reclaim_capacity(r);
+}
+
+/* A page came back from the store: what does that say? */
+static void learn_from_refault(struct reclaim *r, uint32_t idx, bool near)
+{
+	const struct lru_word *word = lru_gen_word(&r->lru, idx / WORD_PAGES);
+	const struct alarm_scene scene = reclaim_scene(r);
+
+	r->stats.refaults++;
+	r->stats.refaults_near += near;
+	tiers_note_refault(&r->tiers, idx, near);
+	if (!near)
+		return;
+	if (word->touched & word_bit(idx))
+		r->judge.repeats++;
+	if (word->probation & word_bit(idx) && alarm_is_unusual(&r->alarm, &scene))
+		probation_missed(&r->probation, scene.capacity);
+}
+
+static bool has_proved_itself(const struct reclaim *r, const struct lru_word *word,
+			      uint32_t idx, bool near, bool repeat)
+{
+	uint32_t enough = r->victim_freq + (near ? ADMIT_FREQ_NEAR : ADMIT_FREQ);
+
+	return repeat || r->sweep.order == LRU_BY_GENERATION ||
+	       r->lru.resident < reclaim_capacity(r) / EMPTY_SHARE ||
+	       word_freq_of(word, idx) >= enough;
+}
+
+static void enter(struct reclaim *r, uint32_t idx, uint32_t youth, bool probation)
+{
+	uint32_t w = idx / WORD_PAGES;
+
+	lru_gen_set_probation(&r->lru, w, word_bit(idx), probation);
+	lru_gen_enter(&r->lru, w, word_bit(idx), youth);
+	if (probation)
+		reclaim_enqueue(r, idx);
+}
+
+static void note_fault(struct reclaim *r, uint32_t idx, bool back)
+{
+	uint32_t w = idx / WORD_PAGES;
+	uint64_t bit = word_bit(idx);
+	struct lru_word *word = lru_gen_word(&r->lru, w);
+	struct alarm_scene scene = reclaim_scene(r);
+	bool near = back && is_near(r, idx);
+	bool repeat = word->touched & bit;
+
+	if (!repeat)
+		judge_note_touch(&r->judge, word, w, bit,
+				 back && shadow_is_since(&r->shadow, idx, r->census_evictions) ?
+					 bit :
+					 0);
+	if (back)
+		learn_from_refault(r, idx, near);
+	r->pacer.faults++;
+	if (pacer_is_warm(&r->pacer) &&
+	    alarm_note_fault(&r->alarm, &scene, near) != ALARM_QUIET)
+		r->pacer.asked = true;
+	lru_gen_count_touch(&r->lru, w, bit);
+	word->touched |= bit;
+	r->reused++;
+	stretches_note_change(&r->stretches, idx / RECLAIM_STRETCH);
+	enter(r, idx, LRU_YOUTH_MAX, !has_proved_itself(r, word, idx, near, repeat));
+}
+
+void reclaim_note_resident(struct reclaim *r, uint32_t first, uint32_t nr,
+			   enum reclaim_origin origin)
+{
+	uint64_t end = (uint64_t)first + nr;
+
+	assert(end <= r->nr_pages);
+	for (uint32_t idx = first; idx < end; idx++) {
+		struct lru_word *word = lru_gen_word(&r->lru, idx / WORD_PAGES);
+
+		if (word->resident & word_bit(idx))
+			continue;
+		if (origin == RECLAIM_NEW || origin == RECLAIM_REFAULT) {
+			note_fault(r, idx, origin == RECLAIM_REFAULT);
+		} else if (origin == RECLAIM_PREFETCH) {
+			enter(r, idx, LRU_YOUTH_MAX - 1, true);
+			word->ahead |= word_bit(idx);
+		} else {
+			enter(r, idx, 0, false);
+		}
+	}
+}
+
+/* --- pages go ------------------------------------------------------------------------------- */
+
+/* Pages of @mask, resident, leave. */
+static void leave(struct reclaim *r, uint32_t w, uint64_t mask)
+{
+	const struct lru_word *word = lru_gen_word(&r->lru, w);
+
+	r->reused -= MIN(r->reused, word_count(mask & word->touched));
+	lru_gen_leave(&r->lru, w, mask);
+}
+
+void reclaim_note_gone(struct reclaim *r, uint32_t first, uint32_t nr)
+{
+	uint64_t end = (uint64_t)first + nr;
+
+	assert(end <= r->nr_pages);
+	for (uint32_t w = first / WORD_PAGES; nr && w <= (end - 1) / WORD_PAGES; w++) {
+		uint64_t mask = word_range(w, first, end);
+
+		if (lru_gen_has_resident(&r->lru, w))
+			leave(r, w, mask & r->lru.words[w].resident);
+		lru_gen_forget(&r->lru, w, mask);
+		tiers_forget(&r->tiers, w, mask);
+	}
+}
+
+void reclaim_note_evicted(struct reclaim *r, uint32_t idx)
+{
+	uint32_t w = idx / WORD_PAGES;
+
+	/* Not isolated: it was discarded meanwhile, and maybe is back as somebody else. */
+	if (!lru_gen_is_isolated(&r->lru, idx))
+		return;
+	if (lru_gen_word(&r->lru, w)->ahead & word_bit(idx)) {
+		r->stats.ahead_wasted++;
+		readahead_note_wasted(&r->ra, 1);
+	}
+	leave(r, w, word_bit(idx));
+	shadow_note(&r->shadow, idx, r->now_ns);
+	tiers_note_evicted(&r->tiers, idx);
+	r->stats.evicted++;
+}
+
+void reclaim_note_kept(struct reclaim *r, uint32_t idx, enum reclaim_kept why)
+{
+	uint32_t w = idx / WORD_PAGES;
+	/* In random order chance puts others first, and no pass need come to end a deferral. */
+	bool defer = why != RECLAIM_KEPT_ERROR && r->policy.order != RECLAIM_ORDER_RANDOM;
+
+	if (!lru_gen_is_isolated(&r->lru, idx))
+		return;
+	if (why == RECLAIM_KEPT_TOUCHED) {
+		lru_gen_put_back(&r->lru, idx, false);
+		lru_gen_set_probation(&r->lru, w, word_bit(idx), false);
+		touch_pages(r, w, word_bit(idx));
+		return;
+	}
+	lru_gen_put_back(&r->lru, idx, defer);
+	if (!defer)
+		sweep_wet(&r->sweep);
+	if (lru_gen_word(&r->lru, w)->probation & word_bit(idx))
+		reclaim_enqueue(r, idx);
+}
+
+void reclaim_note_hint(struct reclaim *r, uint32_t first, uint32_t nr, enum reclaim_hint hint)
+{
+	assert((uint64_t)first + nr <= r->nr_pages);
+	tiers_set_hint(&r->tiers, first, nr, hint);
+}
+
+/* --- the queue of probation ----------------------------------------------------------------- */
+
+uint32_t reclaim_dequeue(struct reclaim *r)
+{
+	while (!probation_is_empty(&r->probation)) {
+		uint32_t idx = probation_pop(&r->probation);
+		const struct lru_word *word = lru_gen_word(&r->lru, idx / WORD_PAGES);
+
+		if (word->resident & word->probation & ~word->isolated & word_bit(idx))
+			return idx;
+	}
+	return RECLAIM_NO_PAGE;
+}
+
+void reclaim_enqueue(struct reclaim *r, uint32_t idx)
+{
+	if (probation_is_full(&r->probation)) {
+		uint32_t oldest = reclaim_dequeue(r);
+
+		if (oldest != RECLAIM_NO_PAGE)
+			lru_gen_set_probation(&r->lru, oldest / WORD_PAGES, word_bit(oldest), false);
+	}
+	probation_push(&r->probation, idx);
+}
+
+/* --- decisions that are made elsewhere ------------------------------------------------------ */
 
 uint32_t reclaim_high_watermark(const struct reclaim *r)
 {
@@ -147,146 +407,12 @@ uint32_t reclaim_high_watermark(const struct reclaim *r)
 
 uint32_t reclaim_excess(const struct reclaim *r, uint32_t resident)
 {
-	return governor_excess(&r->gov, resident);
-}
-
-/* One past the youngest generation that is evicted in generation order. */
-static uint64_t protected_seq(const struct lru_gen *lru)
-{
-	return lru->max_seq + 1 - RECLAIM_MIN_NR_GENS;
-}
-
-static uint32_t pick_oldest(struct reclaim *r, struct page_run *runs, uint32_t nr_runs,
-			    uint32_t max, bool urgent)
-{
-	uint64_t end = urgent ? r->lru.max_seq + 1 : protected_seq(&r->lru);
-
-	for (uint64_t seq = r->lru.min_seq; seq < end; seq++)
-		if (lru_gen_pickable(&r->lru, seq))
-			return lru_gen_isolate(&r->lru, seq, runs, nr_runs, max);
-	return 0;
-}
-
-/* splitmix64: any seed will do, 0 included. */
-static uint64_t next_random(struct reclaim *r)
-{
-	uint64_t z = r->random += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	return z ^ z >> 31;
-}
-
-/* Put @run, which overlaps none of @runs, in its place and join it with its neighbours. */
-static uint32_t insert_run(struct page_run *runs, uint32_t nr, struct page_run run)
-{
-	uint32_t out = 0;
-	uint32_t at = nr;
-
-	for (; at && runs[at - 1].first > run.first; at--)
-		runs[at] = runs[at - 1];
-	runs[at] = run;
-	for (uint32_t i = 1; i <= nr; i++) {
-		if (runs[out].first + runs[out].nr == runs[i].first)
-			runs[out].nr += runs[i].nr;
-		else
-			runs[++out] = runs[i];
-	}
-	return out + 1;
-}
-
-static uint32_t pick_random(struct reclaim *r, struct page_run *runs, uint32_t nr_runs,
-			    uint32_t max)
-{
-	struct page_run run;
-	uint32_t from, len;
-	uint32_t nr = 0;
-
-	while (max && nr < nr_runs) {
-		from = (uint32_t)(next_random(r) % r->conf.nr_pages);
-		len = 1 + (uint32_t)(next_random(r) % RANDOM_RUN_MAX);
-		if (!lru_gen_isolate_any(&r->lru, from, MIN(len, max), &run))
-			break;
-		max -= run.nr;
-		nr = insert_run(runs, nr, run);
-	}
-	return nr;
-}
-
-static uint32_t pick(struct reclaim *r, struct page_run *runs, uint32_t nr_runs, uint32_t max,
-		     bool urgent)
-{
-	if (is_random(r))
-		return pick_random(r, runs, nr_runs, max);
-	return pick_oldest(r, runs, nr_runs, max, urgent);
-}
-
-uint32_t reclaim_pick(struct reclaim *r, struct page_run *runs, uint32_t nr_runs, uint32_t max,
-		      bool urgent)
-{
-	uint32_t nr;
-
-	if (!nr_runs || !max)
-		return 0;
-	nr = pick(r, runs, nr_runs, max, urgent);
-	if (!nr && urgent && lru_gen_undefer(&r->lru))
-		nr = pick(r, runs, nr_runs, max, urgent);
-	for (uint32_t i = 0; i < nr; i++)
-		r->picked += runs[i].nr;
-	return nr;
-}
-
-bool reclaim_should_age(const struct reclaim *r, uint32_t resident, uint64_t now_ns)
-{
-	const struct lru_gen *lru = &r->lru;
-	uint64_t old = 0;
-
-	if (governor_is_idle(&r->gov, resident) || now_ns < r->aged_ns ||
-	    now_ns - r->aged_ns < r->conf.min_age_ns)
-		return false;
-	for (uint64_t seq = lru->min_seq; seq < protected_seq(lru); seq++)
-		old += lru_gen_pickable(lru, seq);
-	return r->evicted_since_aged || old < MAX(governor_gap(&r->gov), 1u);
-}
-
-void reclaim_age(struct reclaim *r, uint64_t now_ns)
-{
-	lru_gen_age(&r->lru, now_ns);
-	r->aged_ns = now_ns;
-	r->evicted_since_aged = false;
-	r->agings++;
+	return reclaim_has(r, RECLAIM_EVICTION) ? governor_excess(&r->gov, resident) : 0;
 }
 
 uint32_t reclaim_readahead(struct reclaim *r, uint32_t idx)
 {
-	return readahead_fault(&r->ra, idx);
-}
+	uint32_t nr = readahead_fault(&r->ra, idx);
 
-/* --- looking in ----------------------------------------------------------------------------- */
-
-void reclaim_get_stats(const struct reclaim *r, struct reclaim_stats *ret_stats)
-{
-	const struct lru_gen *lru = &r->lru;
-	const struct lru_gen_slot *slot;
-
-	memset(ret_stats, 0, sizeof(*ret_stats));
-	ret_stats->min_seq = lru->min_seq;
-	ret_stats->max_seq = lru->max_seq;
-	ret_stats->limit = r->gov.limit;
-	ret_stats->nr_gens = lru_gen_nr_gens(lru);
-	ret_stats->agings = r->agings;
-	ret_stats->promoted = r->promoted;
-	ret_stats->picked = r->picked;
-	for (uint32_t i = 0; i < ret_stats->nr_gens; i++) {
-		slot = &lru->slots[lru_gen_slot_of(lru, lru->min_seq + i)];
-		ret_stats->gens[i].seq = lru->min_seq + i;
-		ret_stats->gens[i].birth_ns = slot->birth_ns;
-		ret_stats->gens[i].pages = slot->pages - slot->isolated;
-		ret_stats->isolated += slot->isolated;
-	}
-}
-
-bool reclaim_verify(const struct reclaim *r)
-{
-	return lru_gen_verify(&r->lru);
+	return reclaim_has(r, RECLAIM_AHEAD) ? nr : 0;
 }

@@ -45,9 +45,9 @@ static void unprotect(struct guest *g, uint32_t idx)
 
 static void put_back(struct guest *g, uint32_t idx, enum reclaim_kept why)
 {
-	pthread_mutex_lock(&g->lru_lock);
+	guest_lock_lru(g);
 	reclaim_note_kept(g->lru, idx, why);
-	pthread_mutex_unlock(&g->lru_lock);
+	guest_unlock_lru(g);
 }
 
 static void cancel(struct guest *g, struct batch *b, unsigned int i, enum reclaim_kept why,
@@ -76,10 +76,24 @@ static void cancel_absent(struct guest *g, struct batch *b, unsigned int i)
 	unprotect(g, p->idx);
 	page_end_unprotect_absent(&g->pt, p->idx);
 	guest_uncharge(g, 1);
-	pthread_mutex_lock(&g->lru_lock);
+	guest_lock_lru(g);
 	reclaim_note_gone(g->lru, p->idx, 1);
-	pthread_mutex_unlock(&g->lru_lock);
+	guest_unlock_lru(g);
 	guest_count(&g->c.discarded, 1);
+}
+
+/*
+ * The page is mapped, so it was touched since the last zap. If it is spared it is no longer isolated, and
+ * the report that it was kept is ignored; until its word is RESIDENT again nobody else can pick it.
+ */
+static bool spare_young(struct guest *g, uint32_t idx)
+{
+	bool spared;
+
+	guest_lock_lru(g);
+	spared = reclaim_spare_young(g->lru, idx);
+	guest_unlock_lru(g);
+	return spared;
 }
 
 static void own(struct guest *g, struct batch *b, const struct page_run *runs, unsigned int nr_runs)
@@ -120,6 +134,8 @@ static void protect(struct guest *g, struct batch *b)
 		for (unsigned int k = 0; k < n; k++)
 			if (!(entries[k] & PAGEMAP_UFFD_WP))
 				cancel(g, b, i + k, RECLAIM_KEPT_BUSY, &g->c.cancel_unprotected);
+			else if (entries[k] & PAGEMAP_PRESENT && spare_young(g, b->p[i + k].idx))
+				cancel(g, b, i + k, RECLAIM_KEPT_BUSY, &g->c.cancel_young);
 	}
 }
 
@@ -359,7 +375,7 @@ static void account(struct guest *g, const struct batch *b, uint32_t nr)
 {
 	uint32_t zero = 0, clean = 0;
 
-	pthread_mutex_lock(&g->lru_lock);
+	guest_lock_lru(g);
 	for (unsigned int i = 0; i < b->nr; i++) {
 		if (b->p[i].fate == BATCH_LOST)
 			continue;
@@ -367,7 +383,7 @@ static void account(struct guest *g, const struct batch *b, uint32_t nr)
 		zero += b->p[i].fate == BATCH_ZERO;
 		clean += b->p[i].fate == BATCH_CLEAN;
 	}
-	pthread_mutex_unlock(&g->lru_lock);
+	guest_unlock_lru(g);
 	atomic_fetch_add(&g->evicted_pages, nr);
 	atomic_fetch_add(&g->zero_pages, zero);
 	guest_count(&g->c.evicted, nr);

@@ -29,9 +29,9 @@ static json_t *generations_json(struct guest *g)
 	uint64_t now = guest_now_ns();
 	json_t *list = json_array();
 
-	pthread_mutex_lock(&g->lru_lock);
+	guest_lock_lru(g);
 	reclaim_get_stats(g->lru, &st);
-	pthread_mutex_unlock(&g->lru_lock);
+	guest_unlock_lru(g);
 	for (uint32_t i = 0; i < st.nr_gens; i++)
 		json_array_append_new(
 			list, json_pack("{s:I,s:I,s:I}", "seq", (json_int_t)st.gens[i].seq, "age-ms",
@@ -74,7 +74,8 @@ static json_t *cancels_json(const struct guest *g)
 {
 	const struct guest_counters *c = &g->c;
 
-	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I}", "touched", counter(&c->cancel_touched), "pinned",
+	return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "touched", counter(&c->cancel_touched), "young",
+			 counter(&c->cancel_young), "pinned",
 			 counter(&c->cancel_pinned), "busy", counter(&c->cancel_busy), "large",
 			 counter(&c->cancel_large), "error", counter(&c->cancel_error), "unprotected",
 			 counter(&c->cancel_unprotected));
@@ -105,8 +106,8 @@ static json_t *guest_json(struct guest *g)
 				      pages_json(g->store.nr_slots)));
 	json_object_set_new(o, "sampler",
 			    json_pack("{s:s,s:s}", "name",
-				      g->order == RECLAIM_ORDER_RANDOM ? "none" : "zap", "reason",
-				      g->order == RECLAIM_ORDER_RANDOM ?
+				      g->policy.order == RECLAIM_ORDER_RANDOM ? "none" : "zap", "reason",
+				      g->policy.order == RECLAIM_ORDER_RANDOM ?
 					      "eviction order is random (debugging)" :
 				      g->rem.ring_fd >= 0 ? "madvise through a ring in the VMM" :
 							    "madvise by injection: no io_uring in the VMM"));

@@ -17,7 +17,7 @@ struct guest_conf daemon_guest_conf(const struct daemon *d)
 		.limit = UINT64_MAX,
 		.state_dir = d->conf.state_dir,
 		.swap_dir = d->conf.swap_dir,
-		.order = d->conf.order,
+		.policy = d->conf.policy,
 		.seed = d->conf.seed,
 		.any_process = d->conf.any_process,
 		.guard = d->guard,

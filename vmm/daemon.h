@@ -20,7 +20,7 @@ struct daemon_conf {
 	const char *socket, *state_dir, *swap_dir;
 	bool pin_delay; /* --pin-guard=delay */
 	unsigned int pin_delay_ms;
-	enum reclaim_order order;
+	struct reclaim_policy policy;
 	uint64_t seed;
 	bool any_process;
 };

@@ -61,9 +61,9 @@ static uint32_t excess(struct evictor *e)
 	if (atomic_load(&g->phase) != GUEST_MANAGED || atomic_load(&e->stop) ||
 	    atomic_load(&g->suspect))
 		return 0;
-	pthread_mutex_lock(&g->lru_lock);
+	guest_lock_lru(g);
 	now = reclaim_excess(g->lru, resident > e->in_batches ? resident - e->in_batches : 0);
-	pthread_mutex_unlock(&g->lru_lock);
+	guest_unlock_lru(g);
 	e->due = MAX(e->due, now);
 	return e->due;
 }
@@ -142,11 +142,11 @@ static bool start_batch(struct evictor *e, unsigned int id, uint32_t want)
 	uint32_t nr;
 
 	want = MIN(want, BATCH_PAGES);
-	pthread_mutex_lock(&g->lru_lock);
+	guest_lock_lru(g);
 	nr = reclaim_pick(g->lru, runs, PICK_RUNS, want, false);
 	if (!nr && is_urgent(g))
 		nr = reclaim_pick(g->lru, runs, PICK_RUNS, want, true);
-	pthread_mutex_unlock(&g->lru_lock);
+	guest_unlock_lru(g);
 	if (!nr)
 		return false;
 	batch_prepare(g, b, e->tag++, runs, nr);

@@ -52,9 +52,9 @@ static enum served serve_unprotect(struct fault *f, const struct region *r, uint
 	fault_unprotect_page(f, r, idx);
 	page_end_unprotect(&g->pt, idx);
 	if (page_word_state(word) == PAGE_EVICTING) {
-		pthread_mutex_lock(&g->lru_lock);
+		guest_lock_lru(g);
 		reclaim_note_kept(g->lru, idx, RECLAIM_KEPT_TOUCHED);
-		pthread_mutex_unlock(&g->lru_lock);
+		guest_unlock_lru(g);
 		guest_count(&g->c.cancel_touched, 1);
 	}
 	return SERVED;

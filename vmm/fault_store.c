@@ -13,11 +13,11 @@
 
 static void note_filled(struct guest *g, uint32_t first, uint32_t nr, enum reclaim_origin faulted)
 {
-	pthread_mutex_lock(&g->lru_lock);
+	guest_lock_lru(g);
 	reclaim_note_resident(g->lru, first, 1, faulted);
 	if (nr > 1)
 		reclaim_note_resident(g->lru, first + 1, nr - 1, RECLAIM_PREFETCH);
-	pthread_mutex_unlock(&g->lru_lock);
+	guest_unlock_lru(g);
 }
 
 static char *fill_buffer(struct fault *f, unsigned int id)
@@ -53,9 +53,9 @@ static uint32_t own_readahead(struct guest *g, const struct region *r, uint32_t 
 {
 	uint32_t window, nr = 1, got;
 
-	pthread_mutex_lock(&g->lru_lock);
+	guest_lock_lru(g);
 	window = reclaim_readahead(g->lru, idx);
-	pthread_mutex_unlock(&g->lru_lock);
+	guest_unlock_lru(g);
 	window = MIN(window, FILL_RUN - 1);
 	while (nr <= window && idx + nr < r->first + r->nr && guest_has_slack(g, 1) &&
 	       page_table_load(&g->pt, idx + nr) == page_word(PAGE_EVICTED, slot + nr) &&

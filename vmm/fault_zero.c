@@ -155,14 +155,14 @@ enum served fault_serve_zero(struct fault *f, const struct region *r, struct wai
 		w->not_before = guest_now_ns() + RETRY_NS;
 		return LATER;
 	}
-	pthread_mutex_lock(&g->lru_lock);
+	guest_lock_lru(g);
 	if (page_word_state(word) == PAGE_EVICTING)
 		reclaim_note_kept(g->lru, idx, RECLAIM_KEPT_TOUCHED);
 	reclaim_note_resident(g->lru, idx, 1,
 			      page_word_state(word) == PAGE_EVICTED ? RECLAIM_REFAULT : RECLAIM_NEW);
 	if (nr > 1)
 		reclaim_note_resident(g->lru, first, nr, RECLAIM_PREFETCH);
-	pthread_mutex_unlock(&g->lru_lock);
+	guest_unlock_lru(g);
 	if (page_word_state(word) == PAGE_EVICTED)
 		guest_count(&g->c.refaults, 1);
 	return SERVED;

@@ -116,12 +116,23 @@ void guest_set_limit(struct guest *g, uint32_t pages)
 	guest_apply_limit(g, pages);
 }
 
-void guest_apply_limit(struct guest *g, uint32_t pages)
+void guest_lock_lru(struct guest *g)
 {
 	pthread_mutex_lock(&g->lru_lock);
+	reclaim_tick(g->lru, guest_now_ns());
+}
+
+void guest_unlock_lru(struct guest *g)
+{
+	pthread_mutex_unlock(&g->lru_lock);
+}
+
+void guest_apply_limit(struct guest *g, uint32_t pages)
+{
+	guest_lock_lru(g);
 	reclaim_set_limit(g->lru, pages);
 	atomic_store(&g->evict_above, reclaim_high_watermark(g->lru));
-	pthread_mutex_unlock(&g->lru_lock);
+	guest_unlock_lru(g);
 	atomic_store(&g->limit, pages);
 	atomic_store(&g->cap, cap_for(pages, atomic_load(&g->resident)));
 	guest_kick(g->evictor_kick);
@@ -145,9 +156,9 @@ bool guest_forget_page(struct guest *g, uint32_t idx, uint32_t word)
 		return true;
 	}
 	guest_uncharge(g, 1);
-	pthread_mutex_lock(&g->lru_lock);
+	guest_lock_lru(g);
 	reclaim_note_gone(g->lru, idx, 1);
-	pthread_mutex_unlock(&g->lru_lock);
+	guest_unlock_lru(g);
 	return true;
 }
 

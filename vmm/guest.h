@@ -41,7 +41,7 @@ struct guest_conf {
 	const char *monitor; /* QMP socket, NULL: none */
 	uint64_t limit;	     /* bytes, UINT64_MAX: none */
 	const char *state_dir, *swap_dir;
-	enum reclaim_order order;
+	struct reclaim_policy policy;
 	uint64_t seed; /* of RECLAIM_ORDER_RANDOM */
 	bool any_process;
 	struct pinguard *guard;	    /* NULL: --pin-guard=delay */
@@ -54,6 +54,7 @@ struct guest_counters {
 	_Atomic uint64_t refaults, prefetched, zero_filled;
 	_Atomic uint64_t evicted, evicted_zero, evicted_clean, written;
 	_Atomic uint64_t cancel_touched, cancel_pinned, cancel_busy, cancel_large, cancel_error;
+	_Atomic uint64_t cancel_young;	     /* seen accessed, and spared */
 	_Atomic uint64_t cancel_unprotected; /* the write protection did nothing */
 	_Atomic uint64_t throttled;	     /* faults that had to wait for an eviction */
 	_Atomic uint64_t over_limit;	     /* fills let over the limit: nothing could be evicted */
@@ -109,13 +110,14 @@ struct guest {
 	struct own_zaps zaps;
 	_Atomic bool region_gone[REGION_MAX]; /* unmapped by the VMM: see watch.h */
 	bool region_settled[REGION_MAX];      /* ... and forgotten; the watcher's */
+	bool thrashing; /* told so; the sampler's */
 	bool zap_lost; /* one timed out: the sampler's */
 	bool distrust_removes; /* after a take-over without a ring: see guest_takeover.c */
 	pthread_mutex_t ring_lock;
 
 	struct pinguard *guard;
 	unsigned int guard_delay_ms;
-	enum reclaim_order order;
+	struct reclaim_policy policy; /* as set last; lru_lock */
 	uint64_t last_drain_ns; /* the evictor's */
 	_Atomic uint32_t split_idx; /* a page of a large folio to be split, UINT32_MAX: none */
 	pthread_mutex_t mappers_lock;
@@ -145,6 +147,10 @@ static inline void guest_count(_Atomic uint64_t *c, uint64_t by)
 
 /** guest_kick() - wake the thread that polls @eventfd */
 void guest_kick(int eventfd);
+
+/** guest_lock_lru() - the reclaim core is ours until guest_unlock_lru(), and knows what time it is */
+void guest_lock_lru(struct guest *g);
+void guest_unlock_lru(struct guest *g);
 
 /**
  * guest_try_charge() - promise @nr pages to a fill, within the limit

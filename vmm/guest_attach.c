@@ -49,7 +49,7 @@ struct guest *guest_new(const struct guest_conf *conf, struct ebb_err *err)
 				 .remote_ring = -1};
 	g->guard = conf->guard;
 	g->guard_delay_ms = conf->guard_delay_ms;
-	g->order = conf->order;
+	g->policy = conf->policy;
 	g->split_idx = UINT32_MAX;
 	g->limit = g->cap = RECLAIM_NO_LIMIT;
 	g->evict_above = RECLAIM_NO_LIMIT;
@@ -116,10 +116,9 @@ int guest_init_core(struct guest *g, const struct guest_conf *conf, struct ebb_e
 {
 	struct reclaim_conf rc = {
 		.nr_pages = g->regions.nr_pages,
-		.order = conf->order,
 		.seed = conf->seed,
-		.min_age_ns = 1000000000ull,
-		.readahead_max = 16,
+		.scan_cost = RECLAIM_SCAN_PER_YOUNG_PAGE, /* the zap sampler */
+		.policy = conf->policy,
 	};
 	void *mem;
 
@@ -403,11 +402,11 @@ void guest_note_found(struct guest *g)
 	for (uint32_t idx = 0; idx < g->pt.nr; idx++) {
 		uint32_t n = 0;
 
-		pthread_mutex_lock(&g->lru_lock); /* in small steps: faults go on */
+		guest_lock_lru(g); /* in small steps: faults go on */
 		for (; idx + n < g->pt.nr && n < 512; n++)
 			if (page_word_state(page_table_load(&g->pt, idx + n)) == PAGE_RESIDENT)
 				reclaim_note_resident(g->lru, idx + n, 1, RECLAIM_FOUND);
-		pthread_mutex_unlock(&g->lru_lock);
+		guest_unlock_lru(g);
 		idx += n - 1;
 	}
 }

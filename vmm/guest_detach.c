@@ -94,9 +94,9 @@ static int install_run(struct guest *g, const struct region *r, uint32_t idx, ui
 	atomic_fetch_sub(&g->evicted_pages, done);
 	if (!page_slot_is_real(slot))
 		atomic_fetch_sub(&g->zero_pages, done);
-	pthread_mutex_lock(&g->lru_lock);
+	guest_lock_lru(g);
 	reclaim_note_resident(g->lru, idx, done, RECLAIM_PREFETCH);
-	pthread_mutex_unlock(&g->lru_lock);
+	guest_unlock_lru(g);
 	for (uint32_t i = done; i < nr; i++)
 		page_end_fill_failed(&g->pt, idx + i);
 	guest_uncharge(g, nr - done);

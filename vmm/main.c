@@ -69,7 +69,7 @@ static int parse_evict(struct daemon_conf *c, const char *text)
 {
 	if (strncmp(text, "random", 6) || (text[6] && text[6] != ':'))
 		return -EINVAL;
-	c->order = RECLAIM_ORDER_RANDOM;
+	c->policy.order = RECLAIM_ORDER_RANDOM;
 	c->seed = text[6] ? strtoull(text + 7, NULL, 0) : guest_now_ns();
 	return 0;
 }
@@ -420,6 +420,7 @@ int main(int argc, char **argv)
 	int signal_fd, rc;
 
 	log_init("ebbd", LOG_LVL_INFO);
+	d.conf.policy = reclaim_policy_default();
 	rc = parse_options(&d.conf, argc, argv);
 	if (rc >= 0)
 		return rc;

@@ -19,37 +19,65 @@ struct sampler {
 	struct sampler_host host;
 };
 
-static bool wants_sample(struct guest *g, uint64_t now)
+/* What a page found young costs the guest, which faults it in again after the zap: a minor fault. */
+#define REFAULT_NS 1300
+
+static uint64_t thread_cpu_ns(void)
 {
-	uint32_t resident = atomic_load(&g->resident);
+	struct timespec ts;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
+}
+
+/* If a pass is worth it, it begins. */
+static bool begin_pass(struct guest *g)
+{
 	bool want;
 
-	if (atomic_load(&g->phase) != GUEST_MANAGED || g->order == RECLAIM_ORDER_RANDOM)
+	if (atomic_load(&g->phase) != GUEST_MANAGED)
 		return false;
-	pthread_mutex_lock(&g->lru_lock);
-	want = reclaim_should_age(g->lru, resident, now);
-	pthread_mutex_unlock(&g->lru_lock);
+	guest_lock_lru(g);
+	want = reclaim_should_scan(g->lru, atomic_load(&g->resident));
+	if (want)
+		reclaim_begin_pass(g->lru, false);
+	guest_unlock_lru(g);
 	return want;
+}
+
+/* Tells once when thrashing begins, and is ready to tell again when it has ended. */
+static void watch_thrashing(struct guest *g, bool thrashing)
+{
+	if (thrashing && !g->thrashing)
+		guest_event(g, "THRASHING",
+			    json_pack("{s:I,s:I}", "limit",
+				      (json_int_t)pages_to_bytes(atomic_load(&g->limit)), "resident",
+				      (json_int_t)pages_to_bytes(atomic_load(&g->resident))));
+	g->thrashing = thrashing;
 }
 
 static void sample_guest(struct guest *g)
 {
-	uint64_t begun = guest_now_ns(), now;
+	uint64_t begun = guest_now_ns(), cpu = thread_cpu_ns();
+	uint64_t young = 0;
+	bool thrashing;
 	int rc;
 
-	if (!wants_sample(g, begun))
+	if (!begin_pass(g))
 		return;
-	rc = sampler_zap_pass(g);
-	now = guest_now_ns();
+	rc = sampler_zap_pass(g, &young);
 	if (rc && rc != -ECANCELED && rc != -ESRCH)
 		log_limited(LOG_LVL_WARN, "%s: sampling: %s", g->name, strerror(-rc));
 	if (rc)
 		return;
-	pthread_mutex_lock(&g->lru_lock);
-	reclaim_age(g->lru, now);
-	pthread_mutex_unlock(&g->lru_lock);
+	guest_lock_lru(g);
+	reclaim_end_pass(g->lru, thread_cpu_ns() - cpu + young * REFAULT_NS);
+	thrashing = reclaim_is_thrashing(g->lru);
+	guest_unlock_lru(g);
+	watch_thrashing(g, thrashing);
 	guest_count(&g->c.sample_passes, 1);
-	guest_count(&g->c.sample_ns, now - begun);
+	guest_count(&g->c.sample_ns, guest_now_ns() - begun);
+	guest_count(&g->c.sample_young, young);
 	guest_kick(g->evictor_kick);
 }
 

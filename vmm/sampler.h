@@ -27,7 +27,10 @@ int sampler_new(const struct sampler_host *host, struct sampler **ret);
 void sampler_kick(struct sampler *s);
 void sampler_free(struct sampler *s);
 
-/** sampler_zap_pass() - one full look at a guest by zapping; 0 or a negative errno */
-int sampler_zap_pass(struct guest *g);
+/**
+ * sampler_zap_pass() - a pass of the core over a guest, by zapping; 0 or a negative errno
+ * @ret_young: grows by the pages found young
+ */
+int sampler_zap_pass(struct guest *g, uint64_t *ret_young);
 
 #endif

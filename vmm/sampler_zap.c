@@ -134,11 +134,11 @@ static int zap(struct guest *g, const struct region *r, uint32_t first, uint32_t
 	return rc;
 }
 
-static int sample_slice(struct guest *g, const struct region *r, uint32_t first, uint32_t nr)
+static int sample_slice(struct guest *g, const struct region *r, uint32_t first, uint32_t nr,
+			uint64_t *ret_young)
 {
 	uint64_t young[SLICE_WORDS + 2];
 	uint32_t base = first - first % 64, words = (first + nr - base + 63) / 64;
-	uint64_t count = 0;
 	int rc;
 
 	memset(young, 0, sizeof(young));
@@ -147,30 +147,47 @@ static int sample_slice(struct guest *g, const struct region *r, uint32_t first,
 	if (rc)
 		return rc;
 	for (uint32_t w = 0; w < words; w++)
-		count += (uint64_t)__builtin_popcountll(young[w]);
-	pthread_mutex_lock(&g->lru_lock);
+		*ret_young += (uint64_t)__builtin_popcountll(young[w]);
+	guest_lock_lru(g);
 	reclaim_note_young(g->lru, base, young, words);
-	pthread_mutex_unlock(&g->lru_lock);
-	guest_count(&g->c.sample_young, count);
+	guest_unlock_lru(g);
 	return zap(g, r, first, nr);
 }
 
-int sampler_zap_pass(struct guest *g)
+/* The core names pages; a run of them may reach from one region into the next. */
+static int sample_run(struct guest *g, struct page_run run, uint64_t *ret_young)
 {
-	for (unsigned int i = 0; i < g->regions.nr; i++) {
-		const struct region *r = &g->regions.r[i];
+	while (run.nr) {
+		const struct region *r = region_find_index(&g->regions, run.first);
+		uint32_t nr = MIN(run.nr, r->first + r->nr - run.first);
+		int rc = 0;
 
-		for (uint32_t off = 0; off < r->nr; off += SLICE) {
-			int rc;
-
-			if (atomic_load(&g->phase) != GUEST_MANAGED)
-				return -ECANCELED;
-			if (atomic_load(&g->region_gone[i]))
-				break;
-			rc = sample_slice(g, r, r->first + off, MIN(SLICE, r->nr - off));
-			if (rc)
-				return rc;
-		}
+		if (atomic_load(&g->phase) != GUEST_MANAGED)
+			return -ECANCELED;
+		if (!atomic_load(&g->region_gone[r - g->regions.r]))
+			rc = sample_slice(g, r, run.first, nr, ret_young);
+		if (rc)
+			return rc;
+		run.first += nr;
+		run.nr -= nr;
 	}
 	return 0;
+}
+
+int sampler_zap_pass(struct guest *g, uint64_t *ret_young)
+{
+	for (;;) {
+		struct page_run run;
+		bool more;
+		int rc;
+
+		guest_lock_lru(g);
+		more = reclaim_next_scan(g->lru, SLICE, &run);
+		guest_unlock_lru(g);
+		if (!more)
+			return 0;
+		rc = sample_run(g, run, ret_young);
+		if (rc)
+			return rc;
+	}
 }
