@@ -89,22 +89,24 @@ static void make_zclus(const struct gen *gen, struct sim_workload *w, uint64_t *
 	free(place);
 }
 
+/* a: sigma is 1/a of memory */
 static void make_gauss(const struct gen *gen, struct sim_workload *w, uint64_t *rng)
 {
 	w->weights = sim_alloc(w->nr_pages, sizeof(*w->weights));
 	for (uint32_t i = 0; i < w->nr_pages; i++) {
-		double z = (i - w->nr_pages / 2.0) / (w->nr_pages / 6.0);
+		double z = (i - w->nr_pages / 2.0) / (w->nr_pages / gen->a);
 
 		w->weights[i] = exp(-z * z / 2);
 	}
 	draw_all(w, rng);
 }
 
+/* a: the mean is 1/a of memory */
 static void make_expo(const struct gen *gen, struct sim_workload *w, uint64_t *rng)
 {
 	w->weights = sim_alloc(w->nr_pages, sizeof(*w->weights));
 	for (uint32_t i = 0; i < w->nr_pages; i++)
-		w->weights[i] = exp(-(double)i / (w->nr_pages / 6.0));
+		w->weights[i] = exp(-(double)i / (w->nr_pages / gen->a));
 	draw_all(w, rng);
 }
 
@@ -147,7 +149,7 @@ static void make_phases(const struct gen *gen, struct sim_workload *w, uint64_t 
 	free(place);
 }
 
-/* Four scans over all memory, every second access of theirs, on top of a hot set of 40 %. */
+/* Four scans over all memory, every second access of theirs, on top of a hot set. a: its size, of all */
 static void make_oneshot(const struct gen *gen, struct sim_workload *w, uint64_t *rng)
 {
 	static const double at[] = {.15, .4, .6, .8};
@@ -156,7 +158,7 @@ static void make_oneshot(const struct gen *gen, struct sim_workload *w, uint64_t
 	bool scanning = false;
 	struct alias hot;
 
-	w->nr_hot = w->nr_pages * 4 / 10;
+	w->nr_hot = (uint32_t)(w->nr_pages * gen->a + 1e-9);
 	rng_shuffle(rng, place, w->nr_pages);
 	power_alias(&hot, w->nr_hot, HOT_SLOPE);
 	w->is_hot = sim_alloc(w->nr_pages, 1);
@@ -183,7 +185,7 @@ static void make_oneshot(const struct gen *gen, struct sim_workload *w, uint64_t
 	free(place);
 }
 
-/* zipf 0.9, a fifth of the accesses is one endless scan, and twice everything is dealt anew. */
+/* zipf, some of the accesses are one endless scan, and twice all is dealt anew. a: exponent; b: their share */
 static void make_mixed(const struct gen *gen, struct sim_workload *w, uint64_t *rng)
 {
 	uint32_t *place = identity(w->nr_pages);
@@ -191,12 +193,12 @@ static void make_mixed(const struct gen *gen, struct sim_workload *w, uint64_t *
 	uint32_t next = 0;
 	struct alias alias;
 
-	power_alias(&alias, w->nr_pages, -.9);
+	power_alias(&alias, w->nr_pages, -gen->a);
 	rng_shuffle(rng, place, w->nr_pages);
 	for (uint32_t i = 0; i < w->nr_accesses; i++) {
 		if (i == half || i == three_quarters)
 			rng_shuffle(rng, place, w->nr_pages);
-		if (rng_unit(rng) < .2) {
+		if (rng_unit(rng) < gen->b) {
 			w->accesses[i] = next++;
 			if (next == w->nr_pages)
 				next = 0;
@@ -227,30 +229,32 @@ static void make_drift(const struct gen *gen, struct sim_workload *w, uint64_t *
 	}
 }
 
-#define ZIPF(id, a)  {"zipf" #a, "independent accesses, rank^-" #a, id, false, true, make_zipf, a, 0, 0}
-#define ZCLUS(id, a) {"zclus" #a, "the same, in clusters of 64 pages", id, false, true, make_zclus, a, 0, 0}
+#define ZIPF(id, held, a)                                                                           \
+	{"zipf" #a, "independent accesses, rank^-" #a, id, held, true, make_zipf, a, 0, 0}
+#define ZCLUS(id, held, a)                                                                          \
+	{"zclus" #a, "the same, in clusters of 64 pages", id, held, true, make_zclus, a, 0, 0}
 
 const struct gen gens[] = {
-	ZIPF(0, 0.1),
-	ZIPF(1, 0.3),
-	ZIPF(2, 0.5),
-	ZIPF(3, 0.7),
-	ZIPF(4, 0.9),
-	ZIPF(5, 1.1),
-	ZIPF(6, 1.3),
-	ZCLUS(7, 0.5),
-	ZCLUS(8, 0.9),
-	ZCLUS(9, 1.1),
-	{"gauss", "Gaussian over the address, sigma N/6", 10, false, true, make_gauss, 0, 0, 0},
-	{"expo", "exponential over the address, mean N/6", 11, false, true, make_expo, 0, 0, 0},
+	ZIPF(0, false, 0.1),
+	ZIPF(1, false, 0.3),
+	ZIPF(2, false, 0.5),
+	ZIPF(3, false, 0.7),
+	ZIPF(4, false, 0.9),
+	ZIPF(5, false, 1.1),
+	ZIPF(6, false, 1.3),
+	ZCLUS(7, false, 0.5),
+	ZCLUS(8, false, 0.9),
+	ZCLUS(9, false, 1.1),
+	{"gauss", "Gaussian over the address, sigma N/6", 10, false, true, make_gauss, 6, 0, 0},
+	{"expo", "exponential over the address, mean N/6", 11, false, true, make_expo, 6, 0, 0},
 	{"uniform", "every page alike", 12, false, false, make_uniform, 0, 0, 0},
 	{"cyclic", "all pages in turn, by address", 13, false, false, make_cyclic, 0, 0, 0},
 	{"cycperm", "all pages in turn, in a random order", 14, false, false, make_cyclic, 1, 0, 0},
 	{"phases", "95 % of accesses to a hot 30 %, which is another one in each of 7 phases", 15, false,
 	 false, make_phases, .3, .95, 7},
 	{"phasefit", "the same with 99.5 %", 16, false, false, make_phases, .3, .995, 7},
-	{"oneshot", "a hot 40 %, and four scans over all memory", 17, false, false, make_oneshot, 0, 0, 0},
-	{"mixed", "zipf 0.9 and an endless scan; dealt anew twice", 18, false, false, make_mixed, 0, 0, 0},
+	{"oneshot", "a hot 40 %, and four scans over all memory", 17, false, false, make_oneshot, .4, 0, 0},
+	{"mixed", "zipf 0.9 and an endless scan; dealt anew twice", 18, false, false, make_mixed, .9, .2, 0},
 	{"drift", "a Gaussian hot spot, sigma N/12, twice through memory", 19, false, false, make_drift, 2,
 	 12, 0},
 	{"phases15", "phases: hot 15 %, 20 phases", 20, true, false, make_phases, .15, .95, 20},
@@ -258,6 +262,15 @@ const struct gen gens[] = {
 	{"phases50", "phases: hot 50 %, 5 phases", 22, true, false, make_phases, .5, .95, 5},
 	{"phasefit50", "phasefit: hot 50 %, 5 phases", 23, true, false, make_phases, .5, .995, 5},
 	{"driftfast", "drift: 2.5 times as fast and as narrow", 24, true, false, make_drift, 5, 30, 0},
+	ZIPF(25, true, 0.2),
+	ZIPF(26, true, 0.6),
+	ZIPF(27, true, 1.0),
+	ZIPF(28, true, 1.2),
+	ZCLUS(29, true, 0.7),
+	{"gauss10", "gauss: sigma N/10", 30, true, true, make_gauss, 10, 0, 0},
+	{"expo4", "expo: mean N/4", 31, true, true, make_expo, 4, 0, 0},
+	{"oneshot25", "oneshot: a hot 25 %", 32, true, false, make_oneshot, .25, 0, 0},
+	{"mixed35", "mixed: zipf 0.7, and 35 % of accesses scan", 33, true, false, make_mixed, .7, .35, 0},
 	{0},
 };
 

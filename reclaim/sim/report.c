@@ -72,7 +72,7 @@ double report_hot_share(const struct sim_grid *grid, int column)
 	double worst = -1;
 
 	for (uint32_t s = 0; s < grid->nr_sources; s++) {
-		if (strcmp(grid->sources[s].name, "oneshot") != 0)
+		if (strncmp(grid->sources[s].name, "oneshot", strlen("oneshot")) != 0)
 			continue;
 		for (uint32_t l = 0; l < grid->nr_limits; l++)
 			worst = MAX(worst, grid_result(grid, s, l, (uint32_t)column)->hot_share);

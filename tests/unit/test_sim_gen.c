@@ -61,7 +61,7 @@ static void test_names(void **state)
 			assert_int_not_equal(gen->id, other->id);
 	}
 	assert_int_equal(suite, 20);
-	assert_int_equal(held_out, 5);
+	assert_int_equal(held_out, 14);
 	assert_null(gen_find("zipf"));
 	assert_null(gen_find(""));
 }
