@@ -187,14 +187,15 @@ lint: all
 INSTALL ?= install
 .PHONY: install uninstall clean
 install: all
-	$(INSTALL) -d $(DESTDIR)$(SBINDIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man8 $(DESTDIR)$(MANDIR)/man1
+	$(INSTALL) -d $(DESTDIR)$(SBINDIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man8 $(DESTDIR)$(MANDIR)/man7 $(DESTDIR)$(MANDIR)/man1
 	$(INSTALL) -m 755 $(O)/ebbd $(DESTDIR)$(SBINDIR)/
 	$(INSTALL) -m 755 $(O)/ebb-run $(O)/ebbctl $(O)/ebb-sim $(DESTDIR)$(BINDIR)/
 	$(INSTALL) -m 644 vmm/ebbd.8 $(DESTDIR)$(MANDIR)/man8/
+	$(INSTALL) -m 644 reclaim/ebb-policy.7 $(DESTDIR)$(MANDIR)/man7/
 	$(INSTALL) -m 644 vmm/run/ebb-run.1 vmm/ctl/ebbctl.1 reclaim/sim/ebb-sim.1 $(DESTDIR)$(MANDIR)/man1/
 uninstall:
 	rm -f $(DESTDIR)$(SBINDIR)/ebbd $(DESTDIR)$(BINDIR)/ebb-run $(DESTDIR)$(BINDIR)/ebbctl $(DESTDIR)$(BINDIR)/ebb-sim
-	rm -f $(DESTDIR)$(MANDIR)/man8/ebbd.8 $(DESTDIR)$(MANDIR)/man1/ebb-run.1 $(DESTDIR)$(MANDIR)/man1/ebbctl.1 $(DESTDIR)$(MANDIR)/man1/ebb-sim.1
+	rm -f $(DESTDIR)$(MANDIR)/man8/ebbd.8 $(DESTDIR)$(MANDIR)/man7/ebb-policy.7 $(DESTDIR)$(MANDIR)/man1/ebb-run.1 $(DESTDIR)$(MANDIR)/man1/ebbctl.1 $(DESTDIR)$(MANDIR)/man1/ebb-sim.1
 clean:
 	rm -rf $(O)
 
