@@ -142,8 +142,13 @@ void lru_gen_leave(struct lru_gen *lru, uint32_t w, uint64_t mask)
 
 void lru_gen_forget(struct lru_gen *lru, uint32_t w, uint64_t mask)
 {
-	struct lru_word *word = lru_gen_word(lru, w);
+	static const struct lru_word never_seen;
+	struct lru_word *word = &lru->words[w];
 
+	/* Large discards mostly hit memory nobody used: do not write to its words. */
+	if (!memcmp(word, &never_seen, sizeof(*word)))
+		return;
+	lru_gen_catch_up(lru, word);
 	assert(!(word->resident & mask));
 	word_set_youth(word, mask, 0);
 	for (uint32_t i = 0; i < LRU_FREQ_BITS; i++)

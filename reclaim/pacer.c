@@ -6,6 +6,7 @@
  *
  * Passes come at a regular period, and in between, at most three times, when faults since the last
  * one are clearly more than usual: something has changed, and what it changed to is not known yet.
+ * The first two come as soon as they may: what was touched before the first one tells nothing.
  * A guest in which nothing is evicted and nothing faults learns nothing from a pass; its period
  * doubles, up to sixteenfold. Never sooner than min_period_ns, and never more often than the CPU
  * budget pays for, by the average cost of a pass.
@@ -74,7 +75,7 @@ bool pacer_is_due(const struct pacer *p, const struct reclaim_policy *policy, ui
 		return false;
 	if (p->asked)
 		*ret_reason = RECLAIM_PASS_EMERGENCY;
-	else if (now_ns - p->regular_ns >=
+	else if (p->first < PACER_FIRST || now_ns - p->regular_ns >=
 		 policy->period_ns << (is_quiet(p, capacity) ? p->idle : 0))
 		*ret_reason = RECLAIM_PASS_PERIOD;
 	else if (is_surge(p, capacity, now_ns))
@@ -101,9 +102,12 @@ void pacer_end_pass(struct pacer *p, enum reclaim_reason reason, uint32_t capaci
 	p->fault_rate = pacer_is_warm(p) && p->fault_rate > 0 ?
 				p->fault_rate * keep + rate * (1 - keep) :
 				rate;
-	p->cost_ns = p->warm ? p->cost_ns + COST_STEP * ((double)cost_ns - p->cost_ns) :
+	p->cost_ns = p->first ? p->cost_ns + COST_STEP * ((double)cost_ns - p->cost_ns) :
 			       (double)cost_ns;
-	p->warm = MIN(p->warm + 1, WARM);
+	if (p->first < PACER_FIRST)
+		p->first++;
+	else
+		p->warm = MIN(p->warm + 1, WARM);
 	p->faults = 0;
 	p->asked = false;
 	p->pass_ns = now_ns;

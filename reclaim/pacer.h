@@ -33,7 +33,8 @@ struct pacer {
 	uint32_t idle;
 	double cost_ns;
 	bool asked;
-	uint32_t warm; /* passes since the start, up to a few */
+	uint32_t first; /* passes since the start, up to PACER_FIRST ... */
+	uint32_t warm;	/* ... and after those, up to a few */
 };
 
 void pacer_init(struct pacer *p, uint64_t now_ns, uint64_t period_ns);
@@ -41,6 +42,8 @@ void pacer_init(struct pacer *p, uint64_t now_ns, uint64_t period_ns);
 /** pacer_is_due() - is a pass worth its cost? @ret_reason: why, if so */
 bool pacer_is_due(const struct pacer *p, const struct reclaim_policy *policy, uint32_t capacity,
 		  uint64_t now_ns, enum reclaim_reason *ret_reason);
+
+#define PACER_FIRST 2u /* passes until anything is known of pages that were there before */
 
 /** pacer_is_warm() - have there been enough passes for rates to mean something? */
 bool pacer_is_warm(const struct pacer *p);

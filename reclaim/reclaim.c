@@ -87,6 +87,7 @@ struct reclaim *reclaim_init(void *mem, size_t size, const struct reclaim_conf *
 	r->policy = conf->policy;
 	r->nr_pages = nr;
 	r->now_ns = now_ns;
+	r->begun_ns = now_ns;
 	r->random = conf->seed;
 	r->gov.limit = RECLAIM_NO_LIMIT;
 	at += aligned(sizeof(*r));
@@ -183,7 +184,8 @@ void reclaim_note_young(struct reclaim *r, uint32_t first, const uint64_t *young
 		if ((w + 1) % per_stretch && w + 1 < r->lru.nr_words && i + 1 < nr_words)
 			continue;
 		/* A part of a stretch tells that it is not cold, but not that it is. */
-		if (i + 1 >= per_stretch || w < per_stretch)
+		if (w - w % per_stretch >= base &&
+		    ((w + 1) % per_stretch == 0 || w + 1 == r->lru.nr_words))
 			stretches_note_look(&r->stretches, w / per_stretch, resident, seen);
 		else if (seen)
 			stretches_note_change(&r->stretches, w / per_stretch);

@@ -5,6 +5,7 @@
 #include "reclaim_internal.h"
 
 #define RANDOM_RUN_MAX 16u /* pages: long enough that runs are exercised, short enough to be spread */
+#define FIRST_PASSES   4u  /* times the shortest period: by then they have been made, or nobody makes any */
 #define PEEK_SHARE     0.1 /* of resident pages put off: nearly all have been touched */
 
 enum lru_key_order reclaim_key_order(const struct reclaim *r)
@@ -118,6 +119,13 @@ static void pick_random(struct reclaim *r, struct sweep_batch *b)
 	}
 }
 
+/* Before the first passes nobody knows anything; but a limit is not kept waiting for them. */
+static bool may_pick(const struct reclaim *r)
+{
+	return r->pacer.first >= PACER_FIRST ||
+	       r->now_ns - r->begun_ns >= FIRST_PASSES * r->policy.min_period_ns;
+}
+
 uint32_t reclaim_pick(struct reclaim *r, struct page_run *runs, uint32_t nr_runs, uint32_t max,
 		      bool urgent)
 {
@@ -131,7 +139,7 @@ uint32_t reclaim_pick(struct reclaim *r, struct page_run *runs, uint32_t nr_runs
 		return 0;
 	if (r->policy.order == RECLAIM_ORDER_RANDOM) {
 		pick_random(r, &b);
-	} else if (urgent || r->pacer.warm) { /* before the first pass nobody knows anything */
+	} else if (may_pick(r)) {
 		pick(r, &b, urgent);
 		if (!b.nr && urgent && r->lru.deferred) {
 			/* What was put off is by now the only hope of a waiting fault. */

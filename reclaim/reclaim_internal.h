@@ -31,6 +31,7 @@ struct reclaim {
 	struct reclaim_policy policy;
 	uint32_t nr_pages;
 	uint64_t now_ns;
+	uint64_t begun_ns;
 	uint64_t random;
 	struct lru_gen lru;
 	struct governor gov;
