@@ -7,7 +7,9 @@
 #   make check-asan      the unit and model tests under ASan + UBSan
 #   make check-tsan      the same under TSan
 #   make check-guest     real QEMU guests: integration tests (minutes)
+#   make fuzz            the fuzz targets, FUZZ_SECONDS=600 each
 #   make bench-fault     fault latency beside the kernel's swap
+#   make bench-lru       what the reclaim core costs, up to a guest of 1 TiB
 #   make lint            cppcheck, clang-tidy, shellcheck, layering
 #   make install PREFIX=/usr/local DESTDIR=
 #   V=1 shows the commands
@@ -160,6 +162,7 @@ check: tests
 	scripts/run-tests --label unit $(call bin,$(UNIT_SRC))
 	scripts/run-tests --label model $(call bin,$(MODEL_SRC))
 	scripts/run-tests --label platform $(call bin,$(PLAT_SRC))
+	O=$(O) scripts/run-tests --label fuzz $(sort $(wildcard tests/fuzz/*.sh))
 check-asan:
 	$(MAKE) SAN=address,undefined CFLAGS="-O1 -g" check-san
 check-tsan:
@@ -175,6 +178,16 @@ check-san: all $(SAN_TESTS) $(O)/tests/integration/standin
 	O=$(O) scripts/run-tests --label $(SAN_NAME) $(SAN_NATIVE)
 check-guest: tests guest-programs
 	scripts/run-tests --label guest $(sort $(wildcard tests/integration/*.sh))
+
+FUZZ_SECONDS ?= 600
+.PHONY: fuzz
+fuzz:
+	O=$(O) scripts/fuzz reclaim $(FUZZ_SECONDS)
+	O=$(O) scripts/fuzz trace $(FUZZ_SECONDS)
+
+.PHONY: bench-lru
+bench-lru: $(O)/tests/bench/lru
+	$<
 
 .PHONY: bench-fault
 bench-fault: all $(call bin,$(BENCH_SRC))

@@ -152,6 +152,7 @@ static void touch_pages(struct reclaim *r, uint32_t w, uint64_t mask)
 	if (fresh & word->probation) {
 		r->stats.graduated += word_count(fresh & word->probation);
 		lru_gen_set_probation(&r->lru, w, fresh & word->probation, false);
+		sweep_wet(&r->sweep);
 	}
 	if (used) {
 		word->ahead &= ~used;
@@ -254,6 +255,8 @@ static void enter(struct reclaim *r, uint32_t idx, uint32_t youth, bool probatio
 	lru_gen_enter(&r->lru, w, word_bit(idx), youth);
 	if (probation)
 		reclaim_enqueue(r, idx);
+	else
+		sweep_wet(&r->sweep);
 }
 
 static void note_fault(struct reclaim *r, uint32_t idx, bool back)
@@ -359,6 +362,7 @@ void reclaim_note_kept(struct reclaim *r, uint32_t idx, enum reclaim_kept why)
 	if (why == RECLAIM_KEPT_TOUCHED) {
 		lru_gen_put_back(&r->lru, idx, false);
 		lru_gen_set_probation(&r->lru, w, word_bit(idx), false);
+		sweep_wet(&r->sweep);
 		touch_pages(r, w, word_bit(idx));
 		return;
 	}
@@ -394,8 +398,10 @@ void reclaim_enqueue(struct reclaim *r, uint32_t idx)
 	if (probation_is_full(&r->probation)) {
 		uint32_t oldest = reclaim_dequeue(r);
 
-		if (oldest != RECLAIM_NO_PAGE)
+		if (oldest != RECLAIM_NO_PAGE) {
 			lru_gen_set_probation(&r->lru, oldest / WORD_PAGES, word_bit(oldest), false);
+			sweep_wet(&r->sweep);
+		}
 	}
 	probation_push(&r->probation, idx);
 }

@@ -66,7 +66,7 @@ static void take_main(struct reclaim *r, struct sweep_batch *b, bool urgent, uin
 	r->victim_freq = r->sweep.order == LRU_BY_FREQUENCY ? r->sweep.key >> 2 : 0;
 }
 
-static void pick(struct reclaim *r, struct sweep_batch *b, bool urgent)
+static void pick_coldest(struct reclaim *r, struct sweep_batch *b, bool urgent)
 {
 	uint32_t room = probation_room(&r->probation, reclaim_capacity(r));
 	uint32_t ttl = ttl_youth_end(r);
@@ -75,7 +75,6 @@ static void pick(struct reclaim *r, struct sweep_batch *b, bool urgent)
 		take_probation(r, b, r->lru.probation - room + 1);
 	take_main(r, b, urgent, ttl);
 	if (!b->nr && urgent && ttl <= LRU_YOUTH_MAX) {
-		sweep_wet(&r->sweep);
 		take_main(r, b, urgent, LRU_YOUTH_MAX + 1);
 		r->ttl_taken |= b->nr;
 	}
@@ -119,10 +118,18 @@ static void pick_random(struct reclaim *r, struct sweep_batch *b)
 	}
 }
 
+static void pick(struct reclaim *r, struct sweep_batch *b, bool urgent)
+{
+	if (r->policy.order == RECLAIM_ORDER_RANDOM)
+		pick_random(r, b);
+	else
+		pick_coldest(r, b, urgent);
+}
+
 /* Before the first passes nobody knows anything; but a limit is not kept waiting for them. */
 static bool may_pick(const struct reclaim *r)
 {
-	return r->pacer.first >= PACER_FIRST ||
+	return r->policy.order == RECLAIM_ORDER_RANDOM || r->pacer.first >= PACER_FIRST ||
 	       r->now_ns - r->begun_ns >= FIRST_PASSES * r->policy.min_period_ns;
 }
 
@@ -137,18 +144,15 @@ uint32_t reclaim_pick(struct reclaim *r, struct page_run *runs, uint32_t nr_runs
 
 	if (!nr_runs || !max || !reclaim_has(r, RECLAIM_EVICTION))
 		return 0;
-	if (r->policy.order == RECLAIM_ORDER_RANDOM) {
-		pick_random(r, &b);
-	} else if (may_pick(r)) {
+	if (!may_pick(r))
+		return 0;
+	pick(r, &b, urgent);
+	if (!b.nr && urgent && r->lru.deferred) {
+		/* What was put off is by now the only hope of a waiting fault. */
+		lru_gen_undefer(&r->lru);
+		sweep_restart(&r->sweep, &r->lru, &r->census, r->sweep.order, reclaim_random(r));
+		r->blind = true;
 		pick(r, &b, urgent);
-		if (!b.nr && urgent && r->lru.deferred) {
-			/* What was put off is by now the only hope of a waiting fault. */
-			lru_gen_undefer(&r->lru);
-			sweep_restart(&r->sweep, &r->lru, &r->census, r->sweep.order,
-				      reclaim_random(r));
-			r->blind = true;
-			pick(r, &b, urgent);
-		}
 	}
 	sweep_sort(&b);
 	for (uint32_t i = 0; i < b.nr; i++)

@@ -55,12 +55,13 @@ bool reclaim_next_scan(struct reclaim *r, uint32_t max, struct page_run *ret_run
 	     st->next++) {
 		bool look = !is_empty(r, st->next) && stretches_is_due(st, st->next);
 
-		if (!look && !is_empty(r, st->next))
-			presume(r, st->next);
 		if (!look && run.nr)
 			break;
-		if (!look)
+		if (!look) {
+			if (!is_empty(r, st->next))
+				presume(r, st->next);
 			continue;
+		}
 		if (!run.nr)
 			run.first = st->next * RECLAIM_STRETCH;
 		run.nr = MIN((st->next + 1) * RECLAIM_STRETCH, r->nr_pages) - run.first;
@@ -112,6 +113,7 @@ void reclaim_age(struct reclaim *r)
 {
 	lru_gen_age(&r->lru, r->now_ns);
 	r->stats.agings++;
+	sweep_wet(&r->sweep);
 }
 
 /* All that depends on how many pages there are of each kind. */

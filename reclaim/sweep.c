@@ -60,7 +60,7 @@ void sweep_restart(struct sweep *s, const struct lru_gen *lru, const struct cens
 		   enum lru_key_order order, uint64_t random)
 {
 	s->order = order;
-	s->dry = 0;
+	sweep_wet(s);
 	s->start = (uint32_t)(random % s->nr_stretches);
 	begin_circle(s, lru, c, -1);
 }
@@ -149,16 +149,22 @@ static bool go_round(struct sweep *s, struct lru_gen *lru, const struct sweep_ru
 	return true;
 }
 
+static bool is_dry(const struct sweep *s, const struct sweep_rules *rules)
+{
+	return rules->key_end <= s->dry_key && rules->youth_end <= s->dry_youth;
+}
+
 void sweep_take(struct sweep *s, struct lru_gen *lru, const struct census *c,
 		const struct sweep_rules *rules, struct sweep_batch *b)
 {
 	bool last = false;
 
-	while (b->left && s->dry < rules->key_end && lru_gen_pickable(lru) &&
+	while (b->left && !is_dry(s, rules) && lru_gen_pickable(lru) &&
 	       go_round(s, lru, rules, b)) {
 		/* Everything was looked at with the highest bound there is. */
 		if (last) {
-			s->dry = rules->key_end;
+			s->dry_key = rules->key_end;
+			s->dry_youth = rules->youth_end;
 			break;
 		}
 		last = s->key + 1 >= rules->key_end;

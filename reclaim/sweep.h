@@ -15,7 +15,8 @@
  * @step: from one stretch to the next, modulo @nr_stretches, to which it has no common divisor
  * @nth: which stretch of the circle
  * @word: which word of the stretch
- * @dry: nothing is left with keys below this: do not look again before something changes
+ * @dry_key, @dry_youth: nothing is left with keys and youths below these: do not look again before
+ *         something changes
  */
 struct sweep {
 	enum lru_key_order order;
@@ -25,7 +26,8 @@ struct sweep {
 	uint32_t step;
 	uint32_t nth;
 	uint32_t word;
-	uint32_t dry;
+	uint32_t dry_key;
+	uint32_t dry_youth;
 };
 
 /** struct sweep_batch - what was found; runs in the order found */
@@ -59,7 +61,7 @@ void sweep_restart(struct sweep *s, const struct lru_gen *lru, const struct cens
 /** sweep_wet() - a page came back that may be taken again */
 static inline void sweep_wet(struct sweep *s)
 {
-	s->dry = 0;
+	s->dry_key = 0;
 }
 
 /** sweep_take() - isolate pages until @b is full or nothing is left that @rules allow */
