@@ -13,7 +13,8 @@ static struct readahead ra;
 
 static void make(uint32_t nr_pages, uint32_t max)
 {
-	ra = (struct readahead) {.nr_pages = nr_pages, .max = max};
+	ra = (struct readahead) {.nr_pages = nr_pages};
+	readahead_set_max(&ra, max);
 }
 
 /* Fault at *@at, step over the page and what is read with it, and say what that was. */
@@ -132,11 +133,71 @@ static void test_stops_at_the_end(void **state)
 	assert_int_equal(at, UINT32_MAX);
 }
 
+/* Pages after the fourth fault of a stream that is read one by one. */
+static uint32_t window_of_a_stream(uint32_t from)
+{
+	uint32_t nr = 0;
+
+	for (uint32_t i = 0, at = from; i < 8; i++, at += nr + 1)
+		nr = readahead_fault(&ra, at);
+	return nr + 1;
+}
+
+static void test_waste_halves_the_bound(void **state)
+{
+	make(1000000, 32);
+	assert_int_equal(window_of_a_stream(0), 32);
+	readahead_note_wasted(&ra, 31);
+	assert_int_equal(window_of_a_stream(10000), 32);
+	readahead_note_wasted(&ra, 1);
+	assert_int_equal(window_of_a_stream(20000), 16);
+	for (uint32_t i = 0; i < 1000; i++)
+		readahead_note_wasted(&ra, 1);
+	assert_int_equal(window_of_a_stream(30000), 2); /* never off */
+}
+
+static void test_use_doubles_the_bound(void **state)
+{
+	make(1000000, 32);
+	readahead_note_wasted(&ra, 10000);
+	readahead_note_wasted(&ra, 10000);
+	assert_int_equal(window_of_a_stream(0), 8);
+	readahead_note_used(&ra, 63);
+	assert_int_equal(window_of_a_stream(10000), 8);
+	readahead_note_used(&ra, 1);
+	assert_int_equal(window_of_a_stream(20000), 16);
+	readahead_note_used(&ra, 64);
+	readahead_note_used(&ra, 64);
+	assert_int_equal(window_of_a_stream(30000), 32); /* no further */
+}
+
+static void test_use_and_waste_balance(void **state)
+{
+	make(1000000, 32);
+	for (uint32_t i = 0; i < 10000; i++) {
+		readahead_note_used(&ra, 2);
+		readahead_note_wasted(&ra, 1);
+	}
+	assert_int_equal(window_of_a_stream(0), 32);
+}
+
+static void test_off_stays_off(void **state)
+{
+	make(1000, 1);
+	readahead_note_used(&ra, 1000);
+	readahead_note_wasted(&ra, 1000);
+	assert_int_equal(window_of_a_stream(0), 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_doubles_up_to_max),
 		cmocka_unit_test(test_max_needs_no_power_of_two),
+		cmocka_unit_test(test_waste_halves_the_bound),
+		cmocka_unit_test(test_use_doubles_the_bound),
+		cmocka_unit_test(test_use_and_waste_balance),
+		cmocka_unit_test(test_off_stays_off),
 		cmocka_unit_test(test_one_is_off),
 		cmocka_unit_test(test_strangers_get_one_page),
 		cmocka_unit_test(test_jump_ahead),
