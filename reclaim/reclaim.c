@@ -114,7 +114,7 @@ int reclaim_set_policy(struct reclaim *r, const struct reclaim_policy *policy)
 	if (policy->ahead_max != r->policy.ahead_max)
 		readahead_set_max(&r->ra, policy->ahead_max);
 	r->policy = *policy;
-	sweep_wet(&r->sweep);
+	sweep_wet(&r->sweep, 0);
 	return 0;
 }
 
@@ -152,7 +152,7 @@ static void touch_pages(struct reclaim *r, uint32_t w, uint64_t mask)
 	if (fresh & word->probation) {
 		r->stats.graduated += word_count(fresh & word->probation);
 		lru_gen_set_probation(&r->lru, w, fresh & word->probation, false);
-		sweep_wet(&r->sweep);
+		sweep_wet(&r->sweep, 0);
 	}
 	if (used) {
 		word->ahead &= ~used;
@@ -247,6 +247,16 @@ static bool has_proved_itself(const struct reclaim *r, const struct lru_word *wo
 	       word_freq_of(word, idx) >= enough;
 }
 
+/* Page @idx of main memory may be evicted from now on. */
+static void wet_page(struct reclaim *r, uint32_t idx)
+{
+	const struct lru_word *word = lru_gen_word(&r->lru, idx / WORD_PAGES);
+	uint32_t youth = word_youth_of(word, idx), freq = word_freq_of(word, idx);
+
+	sweep_wet(&r->sweep, r->sweep.order == LRU_BY_GENERATION ? youth << LRU_FREQ_BITS | freq :
+								   freq << 2 | youth);
+}
+
 static void enter(struct reclaim *r, uint32_t idx, uint32_t youth, bool probation)
 {
 	uint32_t w = idx / WORD_PAGES;
@@ -256,7 +266,7 @@ static void enter(struct reclaim *r, uint32_t idx, uint32_t youth, bool probatio
 	if (probation)
 		reclaim_enqueue(r, idx);
 	else
-		sweep_wet(&r->sweep);
+		wet_page(r, idx);
 }
 
 static void note_fault(struct reclaim *r, uint32_t idx, bool back)
@@ -362,13 +372,13 @@ void reclaim_note_kept(struct reclaim *r, uint32_t idx, enum reclaim_kept why)
 	if (why == RECLAIM_KEPT_TOUCHED) {
 		lru_gen_put_back(&r->lru, idx, false);
 		lru_gen_set_probation(&r->lru, w, word_bit(idx), false);
-		sweep_wet(&r->sweep);
 		touch_pages(r, w, word_bit(idx));
+		wet_page(r, idx);
 		return;
 	}
 	lru_gen_put_back(&r->lru, idx, defer);
 	if (!defer)
-		sweep_wet(&r->sweep);
+		wet_page(r, idx);
 	if (lru_gen_word(&r->lru, w)->probation & word_bit(idx))
 		reclaim_enqueue(r, idx);
 }
@@ -400,7 +410,7 @@ void reclaim_enqueue(struct reclaim *r, uint32_t idx)
 
 		if (oldest != RECLAIM_NO_PAGE) {
 			lru_gen_set_probation(&r->lru, oldest / WORD_PAGES, word_bit(oldest), false);
-			sweep_wet(&r->sweep);
+			wet_page(r, oldest);
 		}
 	}
 	probation_push(&r->probation, idx);

@@ -113,7 +113,7 @@ void reclaim_age(struct reclaim *r)
 {
 	lru_gen_age(&r->lru, r->now_ns);
 	r->stats.agings++;
-	sweep_wet(&r->sweep);
+	sweep_wet(&r->sweep, 0);
 }
 
 /* All that depends on how many pages there are of each kind. */

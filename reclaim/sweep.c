@@ -60,7 +60,7 @@ void sweep_restart(struct sweep *s, const struct lru_gen *lru, const struct cens
 		   enum lru_key_order order, uint64_t random)
 {
 	s->order = order;
-	sweep_wet(s);
+	s->dry_key = 0;
 	s->start = (uint32_t)(random % s->nr_stretches);
 	begin_circle(s, lru, c, -1);
 }
@@ -154,17 +154,44 @@ static bool is_dry(const struct sweep *s, const struct sweep_rules *rules)
 	return rules->key_end <= s->dry_key && rules->youth_end <= s->dry_youth;
 }
 
+/* Nothing is left that @rules allow. A later search that may take more begins with the coldest again. */
+static void run_dry(struct sweep *s, const struct lru_gen *lru, const struct census *c,
+		    const struct sweep_rules *rules)
+{
+	s->dry_key = rules->key_end;
+	s->dry_youth = rules->youth_end;
+	if (rules->youth_end <= LRU_YOUTH_MAX)
+		begin_circle(s, lru, c, -1);
+}
+
+/* The sweep is past what @rules allow: look for stragglers, and let it stand where it stands. */
+static void take_stragglers(struct sweep *s, struct lru_gen *lru, const struct census *c,
+			    const struct sweep_rules *rules, struct sweep_batch *b)
+{
+	struct sweep extra = *s;
+
+	extra.key = rules->key_end - 1;
+	extra.nth = 0;
+	extra.word = 0;
+	if (go_round(&extra, lru, rules, b))
+		run_dry(s, lru, c, rules);
+}
+
 void sweep_take(struct sweep *s, struct lru_gen *lru, const struct census *c,
 		const struct sweep_rules *rules, struct sweep_batch *b)
 {
 	bool last = false;
 
-	while (b->left && !is_dry(s, rules) && lru_gen_pickable(lru) &&
-	       go_round(s, lru, rules, b)) {
+	if (is_dry(s, rules))
+		return;
+	if (s->key >= rules->key_end) {
+		take_stragglers(s, lru, c, rules, b);
+		return;
+	}
+	while (b->left && lru_gen_pickable(lru) && go_round(s, lru, rules, b)) {
 		/* Everything was looked at with the highest bound there is. */
 		if (last) {
-			s->dry_key = rules->key_end;
-			s->dry_youth = rules->youth_end;
+			run_dry(s, lru, c, rules);
 			break;
 		}
 		last = s->key + 1 >= rules->key_end;

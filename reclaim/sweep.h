@@ -58,10 +58,10 @@ void sweep_init(struct sweep *s, uint32_t nr_pages);
 void sweep_restart(struct sweep *s, const struct lru_gen *lru, const struct census *c,
 		   enum lru_key_order order, uint64_t random);
 
-/** sweep_wet() - a page came back that may be taken again */
-static inline void sweep_wet(struct sweep *s)
+/** sweep_wet() - there may be something to take with this key, or above */
+static inline void sweep_wet(struct sweep *s, uint32_t key)
 {
-	s->dry_key = 0;
+	s->dry_key = MIN(s->dry_key, key);
 }
 
 /** sweep_take() - isolate pages until @b is full or nothing is left that @rules allow */
