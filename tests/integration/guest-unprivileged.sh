@@ -32,7 +32,8 @@ grep -q '^Seccomp:[[:space:]]*2' "/proc/$pid/status" || it_fail "QEMU is not san
 before=$(find "/proc/$pid/fd" -mindepth 1 | wc -l)
 
 ctl attach "$pid" --name vm --limit 128M || it_fail "attach was refused"
-wait_until 30 test "$(it_show vm evicted)" -gt 0 || it_fail "nothing was evicted"
+out() { [ "$(it_show vm evicted)" -gt 0 ]; }
+wait_until 30 out || it_fail "nothing was evicted"
 below() { [ "$(it_show vm resident)" -le "$(it_show vm limit)" ]; }
 wait_until 60 below || it_fail "the limit was not reached"
 ctl show vm

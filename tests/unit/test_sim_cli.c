@@ -60,7 +60,7 @@ static void test_suite(void **state)
 	assert_int_equal(o.grid.nr_accesses, 3000000);
 	assert_true(o.grid.jobs >= 1);
 	assert_int_equal(parse("--held-out"), 0);
-	assert_int_equal(o.grid.nr_sources, 5);
+	assert_int_equal(o.grid.nr_sources, 14);
 	for (uint32_t s = 0; s < o.grid.nr_sources; s++)
 		assert_true(o.grid.sources[s].gen->held_out);
 }
