@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <ebb/log.h>
-#include "daemon.h"
+#include "commands.h"
 
 static json_t *pages_json(uint32_t pages)
 {
@@ -135,7 +135,7 @@ static int not_found(struct control_reply *reply, const char *name)
 			   "no guest is called '%s'; query-guests (ebbctl list) lists them", name);
 }
 
-static int busy(struct control_reply *reply, const char *name)
+int commands_busy(struct control_reply *reply, const char *name)
 {
 	return ebb_err_set(&reply->err, -EBUSY, "'%s' is being attached or let go just now", name);
 }
@@ -166,9 +166,8 @@ static int run_query_guests(void *daemon, json_t *args, struct control_reply *re
 	return 0;
 }
 
-/* Find by the `name` argument and have @fn make the reply, under the lock. */
-static int with_guest(struct daemon *d, json_t *args, struct control_reply *reply,
-		      int (*fn)(struct guest *g, json_t *args, struct control_reply *reply))
+int commands_with_guest(struct daemon *d, json_t *args, struct control_reply *reply,
+			int (*fn)(struct guest *g, json_t *args, struct control_reply *reply))
 {
 	const char *name = arg_string(args, "name");
 	struct guest *g;
@@ -190,7 +189,7 @@ static int query_guest(struct guest *g, json_t *args, struct control_reply *repl
 
 static int run_query_guest(void *daemon, json_t *args, struct control_reply *reply)
 {
-	return with_guest(daemon, args, reply, query_guest);
+	return commands_with_guest(daemon, args, reply, query_guest);
 }
 
 static int query_stats(struct guest *g, json_t *args, struct control_reply *reply)
@@ -223,7 +222,7 @@ static int query_stats(struct guest *g, json_t *args, struct control_reply *repl
 
 static int run_query_stats(void *daemon, json_t *args, struct control_reply *reply)
 {
-	return with_guest(daemon, args, reply, query_stats);
+	return commands_with_guest(daemon, args, reply, query_stats);
 }
 
 static int set_limit(struct guest *g, json_t *args, struct control_reply *reply)
@@ -232,7 +231,7 @@ static int set_limit(struct guest *g, json_t *args, struct control_reply *reply)
 	int rc;
 
 	if (g->busy)
-		return busy(reply, g->name);
+		return commands_busy(reply, g->name);
 	rc = guest_check_limit(arg_size(args, "limit"), g->pt.nr, &pages, &reply->err);
 	if (rc)
 		return rc;
@@ -248,7 +247,7 @@ static int set_limit(struct guest *g, json_t *args, struct control_reply *reply)
 
 static int run_set_limit(void *daemon, json_t *args, struct control_reply *reply)
 {
-	return with_guest(daemon, args, reply, set_limit);
+	return commands_with_guest(daemon, args, reply, set_limit);
 }
 
 /* Neither the process nor the name is a guest's yet. */
@@ -313,7 +312,7 @@ static int run_detach(void *daemon, json_t *args, struct control_reply *reply)
 
 	g = daemon_claim(d, name, &rc);
 	if (!g)
-		return rc == -ENOENT ? not_found(reply, name) : busy(reply, name);
+		return rc == -ENOENT ? not_found(reply, name) : commands_busy(reply, name);
 	return daemon_let_go(d, g, "asked to", &reply->err);
 }
 
@@ -341,6 +340,8 @@ const struct control_command daemon_commands[] = {
 	{"query-guest", "one guest", false, arg_name, run_query_guest},
 	{"query-stats", "counters of a guest", false, arg_name, run_query_stats},
 	{"set-limit", "change a guest's limit", false, args_set_limit, run_set_limit},
+	{"query-policy", "the knobs of a guest and what its policy does", false, arg_name, commands_query_policy},
+	{"set-policy", "change knobs", false, commands_args_set_policy, commands_set_policy},
 	{"attach", "manage the memory of a running VM", true, args_attach, run_attach},
 	{"detach", "bring every page back and let the VM go", true, arg_name, run_detach},
 	{0},

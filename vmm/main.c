@@ -19,6 +19,7 @@
 #include <unistd.h>
 #include <ebb/log.h>
 #include "daemon.h"
+#include "policy.h"
 
 #define LOCK_WAIT_MS	   10000
 #define TAKE_OVER_RETRY_MS 3000
@@ -37,13 +38,14 @@ static void usage(FILE *to)
 		"                       a device write slower than that is LOST\n"
 		"  --debug-evict random[:SEED]  pick pages at random, for tests\n"
 		"  --debug-any-process  accept programs that are not QEMU, for tests\n"
+		"  --policy KNOB=VALUE  how to choose what to evict, for all guests: ebb-policy(7)\n"
 		"  -v, --verbose        log more\n"
 		"  --version, --help\n\n"
 		"SIGTERM brings every page of every guest back and ends; a daemon that is killed is\n"
 		"followed by the next one started on the same directories, and nothing is lost.\n");
 }
 
-enum { OPT_SOCKET = 256, OPT_STATE, OPT_SWAP, OPT_GUARD, OPT_EVICT, OPT_ANY, OPT_VERSION };
+enum { OPT_SOCKET = 256, OPT_STATE, OPT_SWAP, OPT_GUARD, OPT_EVICT, OPT_POLICY, OPT_ANY, OPT_VERSION };
 
 static int parse_guard(struct daemon_conf *c, const char *text)
 {
@@ -74,6 +76,24 @@ static int parse_evict(struct daemon_conf *c, const char *text)
 	return 0;
 }
 
+static int parse_knob(struct daemon_conf *c, const char *text)
+{
+	char name[32];
+	const char *value = strchr(text, '=');
+	struct ebb_err err;
+	int rc;
+
+	if (!value || (size_t)(value - text) >= sizeof(name)) {
+		fprintf(stderr, "ebbd: --policy takes KNOB=VALUE, not '%s'; ebb-policy(7) lists the knobs\n", text);
+		return -EINVAL;
+	}
+	snprintf(name, sizeof(name), "%.*s", (int)(value - text), text);
+	rc = policy_set_knob(&c->policy, name, value + 1, &err);
+	if (rc)
+		fprintf(stderr, "ebbd: %s\n", err.msg);
+	return rc;
+}
+
 /* Returns -1 to go on, else the exit code. */
 static int parse_options(struct daemon_conf *c, int argc, char **argv)
 {
@@ -82,6 +102,7 @@ static int parse_options(struct daemon_conf *c, int argc, char **argv)
 		{"state-dir", required_argument, NULL, OPT_STATE},
 		{"swap-dir", required_argument, NULL, OPT_SWAP},
 		{"pin-guard", required_argument, NULL, OPT_GUARD},
+		{"policy", required_argument, NULL, OPT_POLICY},
 		{"debug-evict", required_argument, NULL, OPT_EVICT},
 		{"debug-any-process", no_argument, NULL, OPT_ANY},
 		{"verbose", no_argument, NULL, 'v'},
@@ -89,6 +110,7 @@ static int parse_options(struct daemon_conf *c, int argc, char **argv)
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
+	struct ebb_err err;
 	int opt, rc = 0;
 
 	while (!rc && (opt = getopt_long(argc, argv, "vh", options, NULL)) != -1) {
@@ -107,6 +129,10 @@ static int parse_options(struct daemon_conf *c, int argc, char **argv)
 			break;
 		case OPT_EVICT:
 			rc = parse_evict(c, optarg);
+			break;
+		case OPT_POLICY:
+			if (parse_knob(c, optarg))
+				return 2;
 			break;
 		case OPT_ANY:
 			c->any_process = true;
@@ -131,7 +157,11 @@ static int parse_options(struct daemon_conf *c, int argc, char **argv)
 	else if (optind < argc)
 		fprintf(stderr, "ebbd: '%s' is no option; ebbd --help shows what there is\n",
 			argv[optind]);
-	return rc || optind < argc ? 2 : -1;
+	else if (policy_check(&c->policy, &err))
+		fprintf(stderr, "ebbd: %s\n", err.msg);
+	else
+		return -1;
+	return 2;
 }
 
 static int make_private_dir(const char *path)

@@ -62,7 +62,7 @@ json_t *limit_json(const struct limit *limit, uint64_t guest_size);
 
 void show_guests(const json_t *guests);
 void show_guest(const json_t *guest);
-void show_stats(const json_t *stats);
+void show_stats(const json_t *stats); /* or anything nested */
 /** show_warnings() - "ebbctl: warning: ..." on stderr for each of the guest's */
 void show_warnings(const json_t *guest);
 

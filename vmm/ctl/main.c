@@ -15,11 +15,13 @@ struct ctl {
 	bool json;
 	const char *name, *limit, *monitor; /* options of attach */
 	char **args;
+	int nr_args;
 };
 
 struct command {
 	const char *name;
 	int nr_args;
+	bool more; /* at least so many */
 	bool attaches; /* takes the options of attach */
 	const char *usage;
 	enum ctl_exit (*run)(const struct ctl *ctl, struct ebb_err *err);
@@ -228,6 +230,42 @@ static enum ctl_exit cmd_detach(const struct ctl *ctl, struct ebb_err *err)
 	return status;
 }
 
+/** add_knob() - KNOB=VALUE into @args: on and off, a number, or a word; the daemon knows which are right */
+static int add_knob(json_t *args, const char *text, struct ebb_err *err)
+{
+	const char *value = strchr(text, '=');
+	json_t *v;
+
+	if (!value || value == text || !value[1])
+		return ebb_err_set(err, -EINVAL, "\"%.80s\" is no KNOB=VALUE, such as period-ms=1000", text);
+	value++;
+	if (!strcmp(value, "on") || !strcmp(value, "off"))
+		v = json_boolean(!strcmp(value, "on"));
+	else if (strspn(value, "0123456789") == strlen(value) && strlen(value) < 19)
+		v = json_integer(strtoll(value, NULL, 10));
+	else
+		v = json_string(value);
+	if (!v || json_object_setn_new(args, text, (size_t)(value - 1 - text), v))
+		return ebb_err_set(err, -EINVAL, "knobs and values must be UTF-8");
+	return 0;
+}
+
+static enum ctl_exit cmd_policy(const struct ctl *ctl, struct ebb_err *err)
+{
+	json_t *args = json_pack("{s:s}", "name", ctl->args[0]), *value = NULL;
+	enum ctl_exit status;
+
+	for (int i = 1; i < ctl->nr_args; i++) {
+		if (add_knob(args, ctl->args[i], err)) {
+			json_decref(args);
+			return CTL_USAGE;
+		}
+	}
+	status = client_call(ctl->socket, ctl->nr_args > 1 ? "set-policy" : "query-policy", args,
+			     CTL_TIMEOUT_MS, &value, err);
+	return status == CTL_OK ? print_answer(ctl, value, show_stats) : status;
+}
+
 /** parse_raw() - a command as QMP writes it, in two parts; *@ret_args is the caller's or NULL */
 static int parse_raw(const char *text, char **ret_command, json_t **ret_args, struct ebb_err *err)
 {
@@ -271,14 +309,15 @@ static enum ctl_exit cmd_raw(const struct ctl *ctl, struct ebb_err *err)
 /* --- the command line ------------------------------------------------------------------------- */
 
 static const struct command command_table[] = {
-	{ "list", 0, false, "list", cmd_list },
-	{ "show", 1, false, "show NAME", cmd_show },
-	{ "limit", 2, false, "limit NAME SIZE|PERCENT|none", cmd_limit },
-	{ "attach", 1, true, "attach PID [--name NAME] [--limit LIMIT] [--monitor SOCKET]",
+	{ "list", 0, false, false, "list", cmd_list },
+	{ "show", 1, false, false, "show NAME", cmd_show },
+	{ "limit", 2, false, false, "limit NAME SIZE|PERCENT|none", cmd_limit },
+	{ "attach", 1, false, true, "attach PID [--name NAME] [--limit LIMIT] [--monitor SOCKET]",
 	  cmd_attach },
-	{ "detach", 1, false, "detach NAME", cmd_detach },
-	{ "stats", 1, false, "stats NAME", cmd_stats },
-	{ "raw", 1, false, "raw JSON", cmd_raw },
+	{ "detach", 1, false, false, "detach NAME", cmd_detach },
+	{ "stats", 1, false, false, "stats NAME", cmd_stats },
+	{ "policy", 1, true, false, "policy NAME [KNOB=VALUE ...]", cmd_policy },
+	{ "raw", 1, false, false, "raw JSON", cmd_raw },
 };
 
 static const char help_text[] =
@@ -298,6 +337,7 @@ static const char help_text[] =
 	"      --monitor SOCKET         its QMP socket, for the exact layout of its memory\n"
 	"  limit NAME LIMIT             change the limit; LIMIT is a size (512M, 1.5G), a share\n"
 	"                               of the guest (50%), or none\n"
+	"  policy NAME [KNOB=VALUE ...] show or change how it is chosen what to evict: ebb-policy(7)\n"
 	"  detach NAME                  bring all its memory back and let it go\n"
 	"  raw JSON                     any command of the socket, as {\"execute\": ...}\n"
 	"\n"
@@ -402,13 +442,14 @@ static int run_command(struct ctl *ctl, int argc, char **argv)
 	}
 	if (argc - 1 < cmd->nr_args)
 		return usage_error(cmd, "an argument is missing");
-	if (argc - 1 > cmd->nr_args)
+	if (argc - 1 > cmd->nr_args && !cmd->more)
 		return usage_error(cmd, "there is an argument too many");
 	if (!cmd->attaches && (ctl->name || ctl->limit || ctl->monitor))
 		return usage_error(cmd, "--name, --limit and --monitor belong to attach");
 	if (!is_text(ctl->name) || !is_text(ctl->monitor) || (argc > 1 && !is_text(argv[1])))
 		return usage_error(cmd, "names and paths must be UTF-8");
 	ctl->args = argv + 1;
+	ctl->nr_args = argc - 1;
 	status = cmd->run(ctl, &err);
 	if (status != CTL_OK)
 		fprintf(stderr, "ebbctl: %s\n", err.msg);
