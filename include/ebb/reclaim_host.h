@@ -2,9 +2,9 @@
 /*
  * reclaim_host.h - many guests on one budget: who gets how much, who is let in, whose turn it is.
  *
- * Three things that know nothing of each other. *Shares* turn sizes, protections and weights into one
- * target a guest. *Admission* says beforehand whether one guest more can be promised what it asks for.
- * *Rotation* says which guest to visit next, at a cost that idle guests do not add to.
+ * Three things that know nothing of each other. *Shares* turn sizes, protections and weights into
+ * one target a guest. *Admission* says beforehand whether one guest more can be promised what it
+ * asks for. *Rotation* says which guest to visit next, at a cost that idle guests do not add to.
  *
  * Facts in, decisions out: no system calls, threads, clock or allocation. One caller at a time. All
  * sizes are pages of 4 KiB.
@@ -25,30 +25,31 @@
 /**
  * struct host_share - one guest's part in the division
  *
- * The caller keeps an array of these. It sets @target of a new guest to RECLAIM_NO_LIMIT, renews the
- * facts before each division and leaves @target as it was left to it: that is what hysteresis knows of
- * the last one. Inconsistent facts are forgiven, for they are read one after the other while guests
- * run: @low and @high count up to the smaller of @size and @limit, @idle up to @resident.
+ * The caller keeps an array of these. It sets @target of a new guest to RECLAIM_NO_LIMIT, renews
+ * the facts before each division and leaves @target as it was left to it: that is what hysteresis
+ * knows of the last one. Inconsistent facts are forgiven, for they are read one after the other
+ * while guests run: @low and @high count up to the smaller of @size and @limit, @idle up to
+ * @resident.
  */
 struct host_share {
 	/* what was set */
-	uint32_t size;	 /* pages the guest has, plugged memory included: 0..HOST_PAGES_MAX */
-	uint32_t limit;	 /* never more than this, or RECLAIM_NO_LIMIT */
-	uint32_t high;	 /* what is above goes first when there is too little, or RECLAIM_NO_LIMIT */
-	uint32_t low;	 /* protected: not taken while anybody has something that is not */
+	uint32_t size;	/* pages the guest has, plugged memory included: 0..HOST_PAGES_MAX */
+	uint32_t limit; /* never more than this, or RECLAIM_NO_LIMIT */
+	uint32_t high;	/* what is above goes first when there is too little, or RECLAIM_NO_LIMIT */
+	uint32_t low;	/* protected: not taken while anybody has something that is not */
 	uint32_t weight; /* 1..HOST_WEIGHT_MAX: of two guests, the heavier keeps more */
 
 	/* what is */
 	uint32_t resident; /* pages in memory, those being brought in included; any value */
 	uint32_t idle;	   /* of them, cold: e.g. in generations older than the two youngest */
-	uint32_t wanted;   /* pages it lately had to evict to make room for others: its refaults, say */
+	uint32_t wanted;   /* more that it had use for: its refaults since the last division, say */
 
 	/* what is decided */
 	uint32_t target; /* for reclaim_set_limit(); at most @limit, whatever else */
 	uint32_t cut;	 /* pages the guest has to give up to reach it */
 
 	/* scratch, of no meaning outside a division */
-	uint32_t now, before, cap, part, fraction;
+	uint32_t start, now, before, floor, cap, part, fraction;
 	double rate;
 };
 
@@ -57,9 +58,10 @@ struct host_policy {
 	uint64_t budget; /* pages for all guests together, or HOST_NO_BUDGET */
 
 	/*
-	 * RECLAIM_NO_LIMIT: protections are held for their guests, whether used or not. Otherwise what a
-	 * guest does not use of its protection is lent to others, but for so many pages, which it
-	 * finds when it grows. It gets the rest back as fast as others can be made to give it up.
+	 * RECLAIM_NO_LIMIT: protections are held for their guests, whether used or not. Otherwise
+	 * what a guest does not use of its protection is lent to others, but for so many pages,
+	 * which it finds when it grows. It gets the rest back as fast as others can be made to
+	 * give it up.
 	 */
 	uint32_t lend_beyond;
 };
@@ -90,13 +92,13 @@ int host_check_share(const struct host_share *share);
  * @nr: 0..HOST_GUESTS_MAX
  * @ret_sums: filled; may be NULL
  *
- * The targets never add up to more than the budget. Where that must be taken from somebody, just that
- * much is taken: what is above high first, then idle pages, then others, each in proportion to (pages
- * over protection) / weight, and protections only when nothing else is left, all by the same part.
- * Otherwise the headroom is handed out: those that want pages first, then by weight, up to high and
- * then to the limit. Without a budget each guest's target is its limit.
+ * The targets never add up to more than the budget. Where that must be taken from somebody, just
+ * that much is taken: what is above high first, then idle pages, then others, each in proportion
+ * to (pages over protection) / weight, and protections only when nothing else is left, all by the
+ * same part. Otherwise the headroom is handed out: those that want pages first, then by weight,
+ * up to high and then to the limit. Without a budget each guest's target is its limit.
  *
- * Takes O(nr) times a small logarithm. The same input gives the same output.
+ * Takes time in proportion to @nr, some tens of walks. The same input gives the same output.
  */
 void host_set_targets(struct host_share *shares, uint32_t nr, const struct host_policy *policy,
 		      struct host_sums *ret_sums);
@@ -105,11 +107,11 @@ void host_set_targets(struct host_share *shares, uint32_t nr, const struct host_
 
 enum host_verdict {
 	HOST_FITS,
-	HOST_BAD_WEIGHT,	/* not 1..HOST_WEIGHT_MAX */
-	HOST_BAD_SIZE,		/* 0, or above HOST_PAGES_MAX */
-	HOST_LOW_ABOVE_LIMIT,	/* contradicts itself: @low is more than its size or limit allows */
-	HOST_LOW_ABOVE_BUDGET,	/* could not be kept on an empty host either */
-	HOST_LOW_UNAVAILABLE,	/* others were promised too much */
+	HOST_BAD_WEIGHT,       /* not 1..HOST_WEIGHT_MAX */
+	HOST_BAD_SIZE,	       /* 0, or above HOST_PAGES_MAX */
+	HOST_LOW_ABOVE_LIMIT,  /* contradicts itself: @low is more than its size or limit allows */
+	HOST_LOW_ABOVE_BUDGET, /* could not be kept on an empty host either */
+	HOST_LOW_UNAVAILABLE,  /* others were promised too much */
 	HOST_NR_VERDICTS,
 };
 
@@ -131,17 +133,17 @@ struct host_admission {
  * @guest: as it would be added; @resident and @idle as it would bring them along
  * @ret: filled; may be NULL
  *
- * All promises are counted in full, lent or not: what was promised must be there on the day when all
- * want it. Returns 0, -EINVAL for a guest that makes no sense anywhere, -ENOSPC for one that does not
- * fit here.
+ * All promises are counted in full, lent or not: what was promised must be there on the day when
+ * all want it. Returns 0, -EINVAL for a guest that makes no sense anywhere, -ENOSPC for one that
+ * does not fit here.
  */
 int host_admit(const struct host_share *shares, uint32_t nr, const struct host_policy *policy,
 	       const struct host_share *guest, struct host_admission *ret);
 
 /* --- rotation ------------------------------------------------------------------------------- */
 
-#define HOST_NR_GENS	8u /* a power of two */
-#define HOST_DELAY_MAX	4u /* rounds a fruitless guest waits at most; below HOST_NR_GENS */
+#define HOST_NR_GENS   8u /* a power of two */
+#define HOST_DELAY_MAX 4u /* rounds a fruitless guest waits at most; below HOST_NR_GENS */
 
 /** Bins of a generation are emptied in this order. */
 enum host_bin {
@@ -157,7 +159,7 @@ struct host_node {
 	uint64_t seq;	      /* generation it is in; while parked: the last one it was in */
 	uint64_t visited_seq; /* round of its last visit, plus one; 0: never */
 	uint8_t bin;
-	uint8_t delay;	      /* rounds it waited the last time for being fruitless */
+	uint8_t delay; /* rounds it waited the last time for being fruitless */
 	bool is_parked;
 };
 
@@ -165,17 +167,17 @@ struct host_node {
 struct host_rotation {
 	uint64_t seq; /* the round */
 	uint32_t nr_guests, nr_parked;
-	uint64_t visits, rounds;	 /* since the start */
-	uint32_t nr[HOST_NR_GENS];	 /* guests in each generation */
+	uint64_t visits, rounds;			    /* since the start */
+	uint32_t nr[HOST_NR_GENS];			    /* guests in each generation */
 	struct host_node lists[HOST_NR_GENS][HOST_NR_BINS]; /* heads of circular lists */
 };
 
 /** enum host_outcome - what a visit came to, or what was learnt of a guest meanwhile */
 enum host_outcome {
 	HOST_WORKED,	/* something was reclaimed or learnt: next round again */
-	HOST_FRUITLESS, /* there was reason to look, and nothing came of it: in 1, 2, 4 rounds, last */
-	HOST_IDLE,	/* nothing to do until something happens: left out until host_rotation_wake() */
-	HOST_EXCESS,	/* above its soft limit: first, in this round if it had no turn yet */
+	HOST_FRUITLESS, /* looked, and nothing came of it: again in 1, 2, then 4 rounds, last */
+	HOST_IDLE, /* nothing to do until something happens: left out until host_rotation_wake() */
+	HOST_EXCESS, /* above its soft limit: first, in this round if it had no turn yet */
 };
 
 /** host_rotation_init() - no guest yet. @rot must not move afterwards, nor a node while it is in */
@@ -200,7 +202,7 @@ struct host_node *host_rotation_next(struct host_rotation *rot);
 void host_rotation_note(struct host_rotation *rot, struct host_node *node,
 			enum host_outcome outcome);
 
-/** host_rotation_wake() - something happened to a guest: if parked, its turn is in the next round */
+/** host_rotation_wake() - there is news of a guest: if parked, its turn is in the next round */
 void host_rotation_wake(struct host_rotation *rot, struct host_node *node);
 
 /** host_rotation_verify() - walk all lists; false (never expected) when a link or count is wrong */
