@@ -8,7 +8,7 @@
  * the pages with keys up to it are the coldest 1/256 (from the census), and the guest is gone round
  * once, taking what is within the bound; then the bound moves up by as much again. Between two
  * passes keys only rise (a fault, a touch), so nothing colder can appear behind the sweep but what
- * came back from a failed eviction, and that waits for the next pass.
+ * came back from a failed eviction, and that waits for the next circle.
  *
  * The circle does not go through memory in order of address. Where age or frequency are tied, a
  * sweep by address takes what lies ahead of its hand, and a working set that moves through memory in
@@ -54,6 +54,7 @@ static void begin_circle(struct sweep *s, const struct lru_gen *lru, const struc
 	s->key = census_key(c, s->order, above, MAX(share, 1.0));
 	s->nth = 0;
 	s->word = 0;
+	s->bit = 0;
 }
 
 void sweep_restart(struct sweep *s, const struct lru_gen *lru, const struct census *c,
@@ -111,6 +112,7 @@ static uint64_t candidates(const struct sweep *s, struct lru_gen *lru, uint32_t 
 	uint64_t mask = word_pickable(word) & ~word->probation;
 	uint64_t equal, spared;
 
+	mask = s->bit < WORD_PAGES ? mask >> s->bit << s->bit : 0;
 	if (!mask)
 		return 0;
 	if (s->key < rules->key_end)
@@ -129,18 +131,30 @@ static uint64_t candidates(const struct sweep *s, struct lru_gen *lru, uint32_t 
 	return mask & ~spared;
 }
 
+/* Where the circle is. */
+static uint32_t stretch_of(const struct sweep *s)
+{
+	return (uint32_t)((s->start + (uint64_t)s->nth * s->step) % s->nr_stretches);
+}
+
+void sweep_note_back(struct sweep *s, uint32_t idx)
+{
+	uint32_t w = idx / WORD_PAGES;
+
+	if (w == stretch_of(s) * STRETCH_WORDS + s->word)
+		s->bit = MAX(s->bit, idx % WORD_PAGES + 1);
+}
+
 /* Go on with the circle; false when the batch is full, true at the circle's end. */
 static bool go_round(struct sweep *s, struct lru_gen *lru, const struct sweep_rules *rules,
 		     struct sweep_batch *b)
 {
-	for (; s->nth < s->nr_stretches; s->nth++, s->word = 0) {
-		uint32_t stretch = (uint32_t)((s->start + (uint64_t)s->nth * s->step) %
-					      s->nr_stretches);
-		uint32_t w = stretch * STRETCH_WORDS;
+	for (; s->nth < s->nr_stretches; s->nth++, s->word = 0, s->bit = 0) {
+		uint32_t w = stretch_of(s) * STRETCH_WORDS;
 
 		if (!((const uint8_t *)lru->summary)[w / 8])
 			continue;
-		for (; s->word < STRETCH_WORDS && w + s->word < lru->nr_words; s->word++)
+		for (; s->word < STRETCH_WORDS && w + s->word < lru->nr_words; s->word++, s->bit = 0)
 			if (lru_gen_has_resident(lru, w + s->word) &&
 			    !take_word(lru, w + s->word,
 				       candidates(s, lru, w + s->word, rules), b))
@@ -173,6 +187,7 @@ static void take_stragglers(struct sweep *s, struct lru_gen *lru, const struct c
 	extra.key = rules->key_end - 1;
 	extra.nth = 0;
 	extra.word = 0;
+	extra.bit = 0;
 	if (go_round(&extra, lru, rules, b))
 		run_dry(s, lru, c, rules);
 }

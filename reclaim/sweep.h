@@ -15,6 +15,7 @@
  * @step: from one stretch to the next, modulo @nr_stretches, to which it has no common divisor
  * @nth: which stretch of the circle
  * @word: which word of the stretch
+ * @bit: pages of that word below this one had their turn and came back
  * @dry_key, @dry_youth: nothing is left with keys and youths below these: do not look again before
  *         something changes
  */
@@ -26,6 +27,7 @@ struct sweep {
 	uint32_t step;
 	uint32_t nth;
 	uint32_t word;
+	uint32_t bit;
 	uint32_t dry_key;
 	uint32_t dry_youth;
 };
@@ -63,6 +65,9 @@ static inline void sweep_wet(struct sweep *s, uint32_t key)
 {
 	s->dry_key = MIN(s->dry_key, key);
 }
+
+/** sweep_note_back() - page @idx came back and may be picked: not before others that are as cold */
+void sweep_note_back(struct sweep *s, uint32_t idx);
 
 /** sweep_take() - isolate pages until @b is full or nothing is left that @rules allow */
 void sweep_take(struct sweep *s, struct lru_gen *lru, const struct census *c,
