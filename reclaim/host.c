@@ -42,7 +42,6 @@
  */
 #include <assert.h>
 #include <errno.h>
-#include <string.h>
 #include <ebb/reclaim_host.h>
 #include "governor.h"
 

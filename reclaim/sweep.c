@@ -154,7 +154,8 @@ static bool go_round(struct sweep *s, struct lru_gen *lru, const struct sweep_ru
 
 		if (!((const uint8_t *)lru->summary)[w / 8])
 			continue;
-		for (; s->word < STRETCH_WORDS && w + s->word < lru->nr_words; s->word++, s->bit = 0)
+		for (; s->word < STRETCH_WORDS && w + s->word < lru->nr_words;
+		     s->word++, s->bit = 0)
 			if (lru_gen_has_resident(lru, w + s->word) &&
 			    !take_word(lru, w + s->word,
 				       candidates(s, lru, w + s->word, rules), b))

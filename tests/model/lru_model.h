@@ -23,8 +23,8 @@
 #include <string.h>
 #include <reclaim/reclaim_internal.h>
 
-#define MODEL_ROOM    48
-#define MODEL_SEC     1000000000ULL
+#define MODEL_ROOM	   48
+#define MODEL_SEC	   1000000000ULL
 #define MODEL_STRETCH(idx) ((idx) / RECLAIM_STRETCH)
 
 #define must(cond)                                                                                 \

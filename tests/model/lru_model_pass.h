@@ -162,6 +162,26 @@ static inline void model_step_pass(struct model *m)
 	model_end_pass(m, model_below(m, 1000000));
 }
 
+/* Passes in a row, most of the guest touched in each: frequencies rise as far as they can. */
+static inline void model_step_season(struct model *m)
+{
+	uint64_t young = ~0ULL;
+
+	for (uint32_t passes = model_below(m, 80); passes; passes--) {
+		uint32_t idle = model_below(m, m->nr / 5 + 1);
+
+		model_begin_pass(m, true);
+		for (uint32_t i = idle / 64 * 64; i < m->nr; i++) {
+			if (i % 64 == 0)
+				reclaim_note_young(m->r, i, &young, 1);
+			if (m->pages[i].resident && !m->pages[i].isolated)
+				model_touch(m, &m->pages[i]);
+			m->stretches[MODEL_STRETCH(i)].changed = false;
+		}
+		model_end_pass(m, 0);
+	}
+}
+
 /* A part of a pass; the daemon does other things in between, and a hostile guest sees to that. */
 static inline void model_step_part(struct model *m)
 {
@@ -193,7 +213,8 @@ static inline void model_ask_scan(const struct model *m, uint32_t resident)
 		   p->order != RECLAIM_ORDER_RANDOM && m->now_ns - m->pass_ns >= p->min_period_ns;
 
 	must(may || !wants);
-	if (may && !p->scan_permille && (m->passes < 2 || m->now_ns - m->pass_ns >= 16 * p->period_ns))
+	if (may && !p->scan_permille &&
+	    (m->passes < 2 || m->now_ns - m->pass_ns >= 16 * p->period_ns))
 		must(wants);
 }
 

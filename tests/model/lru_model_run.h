@@ -14,7 +14,8 @@ static inline void model_step_ask(struct model *m)
 	uint32_t gap, excess = 0, ahead;
 
 	if (model_one_in(m, 4)) {
-		m->limit = model_one_in(m, 5) ? RECLAIM_NO_LIMIT : model_below(m, (uint64_t)m->nr + 1);
+		m->limit =
+			model_one_in(m, 5) ? RECLAIM_NO_LIMIT : model_below(m, (uint64_t)m->nr + 1);
 		reclaim_set_limit(m->r, m->limit);
 	}
 	gap = MIN(MIN(MAX(m->limit / 64, 256u), 4096u), m->limit / 4);
@@ -45,7 +46,8 @@ static inline void model_step_policy(struct model *m)
 	if (model_one_in(m, 3))
 		policy.period_ns = periods[model_below(m, ARRAY_SIZE(periods))];
 	if (model_one_in(m, 3))
-		policy.min_period_ns = model_below(m, 2) * periods[model_below(m, ARRAY_SIZE(periods))];
+		policy.min_period_ns =
+			model_below(m, 2) * periods[model_below(m, ARRAY_SIZE(periods))];
 	rc = reclaim_set_policy(m->r, &policy);
 	must(!rc || rc == -EINVAL);
 	must(!rc == (policy.order < RECLAIM_NR_ORDERS && policy.features <= RECLAIM_ALL_FEATURES &&
@@ -77,6 +79,8 @@ static inline void model_step(struct model *m)
 		model_step_policy(m);
 	else if (model_one_in(m, 60))
 		model_step_age(m);
+	else if (model_one_in(m, 1000))
+		model_step_season(m);
 	else
 		steps[model_below(m, ARRAY_SIZE(steps))](m);
 }

@@ -51,7 +51,8 @@ static void add_up(void)
 	seen.stretches_skipped += m.want.stretches_skipped;
 }
 
-static void run(uint32_t nr_pages, enum reclaim_order order, uint32_t nr_steps, uint32_t compare_every)
+static void run(uint32_t nr_pages, enum reclaim_order order, uint32_t nr_steps,
+		uint32_t compare_every)
 {
 	begin(nr_pages, order);
 	for (uint32_t i = 1; i <= nr_steps * length; i++) {
@@ -127,7 +128,8 @@ static void test_window(void **state)
 		reclaim_note_resident(m.r, 100 * i, 10 + i, RECLAIM_NEW);
 		reclaim_get_stats(m.r, &st);
 		assert_int_equal(st.max_seq, RECLAIM_MAX_NR_GENS + i);
-		assert_int_equal(st.nr_gens, MIN(MAX(i + 1, RECLAIM_MIN_NR_GENS), RECLAIM_MAX_NR_GENS));
+		assert_int_equal(st.nr_gens,
+				 MIN(MAX(i + 1, RECLAIM_MIN_NR_GENS), RECLAIM_MAX_NR_GENS));
 		assert_int_equal(st.gens[st.nr_gens - 1].pages, 10 + i);
 		assert_int_equal(st.gens[st.nr_gens - 1].birth_ns, m.now_ns);
 		for (uint32_t p = 0; p <= i; p++) {
@@ -211,7 +213,8 @@ static void fill_with_all_sorts(uint32_t nr_pages, enum reclaim_order order)
 			uint64_t young = 0;
 
 			for (uint32_t b = 0; b < 64; b++)
-				young |= (uint64_t)(next_random(NULL) >> 20 & 127 & ~b ? 0 : 1) << b;
+				young |= (uint64_t)(next_random(NULL) >> 20 & 127 & ~b ? 0 : 1)
+					 << b;
 			young |= w % 8 < 3 ? 0 : next_random(NULL) & next_random(NULL);
 			reclaim_note_young(m.r, w * 64, &young, 1);
 		}
@@ -254,7 +257,8 @@ static void plan_circles(enum lru_key_order order, uint32_t *circle_of)
 /* The coldest go first: all of them, before the next colder ones. */
 static void coldest_first(enum reclaim_order order, bool urgent, uint32_t nr_pages)
 {
-	enum lru_key_order by = order == RECLAIM_ORDER_GENERATIONS ? LRU_BY_GENERATION : LRU_BY_FREQUENCY;
+	enum lru_key_order by =
+		order == RECLAIM_ORDER_GENERATIONS ? LRU_BY_GENERATION : LRU_BY_FREQUENCY;
 	uint32_t circle_of[LRU_NR_KEYS], circle = 0, nr, taken = 0, may = 0;
 	struct page_run runs[MODEL_ROOM];
 

@@ -296,6 +296,8 @@ static void test_pressure_stops_at_once(void **state)
 	uint32_t before, full;
 
 	begin(&conf);
+	set_pace(0, NR * 5 / 10, 1); /* what is not in use never is */
+	set_pace(NR * 5 / 10, NR, NEVER);
 	do
 		step = live_tick();
 	while (step.reason != PROACTIVE_RECLAIM);
