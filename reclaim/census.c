@@ -9,7 +9,8 @@
  * they are taken anew at the end of each pass, from 4096 words at most, spread evenly over the guest
  * and others at each turn: exact up to 1 GiB, and for larger guests with an error of 2 % for a class
  * of one page in a hundred, which no decision here would notice. As all words have their turn, the
- * census is also what keeps epochs from wrapping (lru_gen.c).
+ * census is also what keeps epochs from wrapping (lru_gen.c). A word of which nothing is known has
+ * nothing to catch up with: it is not written to, so that memory nobody used costs none of ours.
  *
  * A word is split by planes, first by youth, then bit by bit by frequency: neighbours are often
  * alike, and a branch ends where nobody is left.
@@ -43,6 +44,13 @@ static void split_by_freq(const struct census_split *s, uint64_t mask, uint32_t 
 	s->c->main[s->youth][freq] += s->scale * word_count(mask & ~s->word->probation);
 }
 
+static bool is_unknown(const struct lru_word *word)
+{
+	static const struct lru_word never_seen;
+
+	return !memcmp(word, &never_seen, offsetof(struct lru_word, epochs));
+}
+
 void census_take(struct census *c, struct lru_gen *lru, uint64_t turn)
 {
 	uint32_t stride = (lru->nr_words + CENSUS_WORDS - 1) / CENSUS_WORDS;
@@ -51,6 +59,10 @@ void census_take(struct census *c, struct lru_gen *lru, uint64_t turn)
 
 	memset(c, 0, sizeof(*c));
 	for (uint32_t w = (uint32_t)(turn % stride); w < lru->nr_words; w += stride) {
+		if (is_unknown(&lru->words[w])) {
+			c->all[0][0] += s.scale * WORD_PAGES;
+			continue;
+		}
 		s.word = lru_gen_word(lru, w);
 		for (s.youth = 0; s.youth < RECLAIM_MAX_NR_GENS; s.youth++) {
 			mask = word_has_youth(s.word, s.youth);

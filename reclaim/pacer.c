@@ -57,6 +57,15 @@ static bool is_quiet(const struct pacer *p, uint32_t capacity)
 	return p->faults <= QUIET_SHARE * capacity;
 }
 
+static bool is_regular_due(const struct pacer *p, const struct reclaim_policy *policy,
+			   uint32_t capacity, uint64_t now_ns)
+{
+	uint32_t longer = is_quiet(p, capacity) ? p->idle : 0;
+
+	/* The time is shifted, not the period, which may be as long as one likes. */
+	return p->first < PACER_FIRST || (now_ns - p->regular_ns) >> longer >= policy->period_ns;
+}
+
 static bool is_surge(const struct pacer *p, uint32_t capacity, uint64_t now_ns)
 {
 	double usual = SURGE * p->fault_rate * (double)(now_ns - p->pass_ns);
@@ -75,8 +84,7 @@ bool pacer_is_due(const struct pacer *p, const struct reclaim_policy *policy, ui
 		return false;
 	if (p->asked)
 		*ret_reason = RECLAIM_PASS_EMERGENCY;
-	else if (p->first < PACER_FIRST || now_ns - p->regular_ns >=
-		 policy->period_ns << (is_quiet(p, capacity) ? p->idle : 0))
+	else if (is_regular_due(p, policy, capacity, now_ns))
 		*ret_reason = RECLAIM_PASS_PERIOD;
 	else if (is_surge(p, capacity, now_ns))
 		*ret_reason = RECLAIM_PASS_SURGE;

@@ -189,6 +189,24 @@ static void test_off_stays_off(void **state)
 	assert_int_equal(window_of_a_stream(0), 1);
 }
 
+/* Whatever becomes of the pages: two at least, and no more than asked for, power of two or not. */
+static void test_bound_stays_within(void **state)
+{
+	static const uint32_t down[] = {7, 3, 2, 2}, up[] = {2, 4, 7, 7};
+
+	make(1000000, 7);
+	for (uint32_t i = 0; i < 4; i++, readahead_note_wasted(&ra, 32))
+		assert_int_equal(window_of_a_stream(i * 10000), down[i]);
+	for (uint32_t i = 0; i < 4; i++, readahead_note_used(&ra, 64))
+		assert_int_equal(window_of_a_stream(500000 + i * 10000), up[i]);
+	readahead_note_wasted(&ra, 32);
+	readahead_set_max(&ra, 16); /* begins anew */
+	assert_int_equal(window_of_a_stream(700000), 16);
+	make(1000000, 2);
+	readahead_note_wasted(&ra, 1000);
+	assert_int_equal(window_of_a_stream(0), 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -197,6 +215,7 @@ int main(void)
 		cmocka_unit_test(test_waste_halves_the_bound),
 		cmocka_unit_test(test_use_doubles_the_bound),
 		cmocka_unit_test(test_use_and_waste_balance),
+		cmocka_unit_test(test_bound_stays_within),
 		cmocka_unit_test(test_off_stays_off),
 		cmocka_unit_test(test_one_is_off),
 		cmocka_unit_test(test_strangers_get_one_page),

@@ -1,117 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * test_reclaim.c - the door of the reclaim core: where facts lead, what is picked, where and when to look.
+ * test_reclaim.c - the door of the reclaim core: where facts lead, what is refused, what can be switched.
  *
- * That all marks and counts are right after any sequence of facts is the model test's matter; here is what is
- * decided on.
+ * That all marks and counts are right after any sequence of facts is the model test's matter; here, in
+ * test_reclaim_pick.c and in test_reclaim_pass.c is what is decided on.
  */
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-#include <ebb/reclaim.h>
-
-#define ROOM 64
-#define SEC  1000000000ULL
-
-static void *mem;
-static struct reclaim *r;
-static struct page_run runs[ROOM];
-static struct reclaim_conf conf;
-static uint64_t now;
-
-static void make(uint32_t nr_pages, enum reclaim_order order, enum reclaim_scan_cost cost)
-{
-	size_t size = (reclaim_size(nr_pages) + 63) / 64 * 64;
-
-	free(mem);
-	mem = aligned_alloc(64, size);
-	assert_non_null(mem);
-	memset(mem, 0, size);
-	conf = (struct reclaim_conf) {
-		.nr_pages = nr_pages,
-		.seed = 1,
-		.scan_cost = cost,
-		.policy = reclaim_policy_default(),
-	};
-	conf.policy.order = order;
-	conf.policy.scan_permille = 0;
-	now = SEC;
-	r = reclaim_init(mem, size, &conf, now);
-	assert_non_null(r);
-}
-
-static int teardown(void **state)
-{
-	free(mem);
-	mem = NULL;
-	return 0;
-}
-
-static void after(uint64_t ns)
-{
-	now += ns;
-	reclaim_tick(r, now);
-}
-
-static struct reclaim_stats stats(void)
-{
-	struct reclaim_stats s;
-
-	assert_true(reclaim_verify(r));
-	reclaim_get_stats(r, &s);
-	return s;
-}
-
-static struct reclaim_page page(uint32_t idx)
-{
-	struct reclaim_page p;
-
-	reclaim_get_page(r, idx, &p);
-	return p;
-}
-
-/* A full pass a period later that finds pages @first..@first + @nr - 1 young. */
-static void pass(uint32_t first, uint32_t nr)
-{
-	uint64_t word;
-
-	after(conf.policy.period_ns);
-	reclaim_begin_pass(r, true);
-	for (uint32_t w = 0; w < (conf.nr_pages + 63) / 64; w++) {
-		word = 0;
-		for (uint32_t b = 0; b < 64; b++)
-			if (w * 64 + b >= first && w * 64 + b < first + nr)
-				word |= 1ull << b;
-		reclaim_note_young(r, w * 64, &word, 1);
-	}
-	reclaim_end_pass(r, 0);
-}
-
-static void evict_run(uint32_t first, uint32_t nr)
-{
-	for (uint32_t p = first; p < first + nr; p++)
-		reclaim_note_evicted(r, p);
-}
-
-/* Pick and evict until nothing is left that may go; returns how many pages of @first.. went. */
-static uint32_t evict_all(uint32_t max, bool urgent, uint32_t first, uint32_t nr)
-{
-	uint32_t found = 0, n;
-
-	while (max && (n = reclaim_pick(r, runs, ROOM, max, urgent)))
-		for (uint32_t i = 0; i < n; i++) {
-			for (uint32_t p = runs[i].first; p < runs[i].first + runs[i].nr; p++)
-				found += p >= first && p < first + nr;
-			evict_run(runs[i].first, runs[i].nr);
-			max -= runs[i].nr;
-		}
-	return found;
-}
+#include "reclaim_fixture.h"
 
 static void test_init_refuses(void **state)
 {
@@ -161,61 +55,197 @@ static void test_set_policy_is_checked(void **state)
 	assert_int_equal(reclaim_set_policy(r, &p), 0);
 }
 
-static void test_found_is_looked_at_first(void **state)
+/* A guest of 8192 pages that may keep @limit, full of pages that @passes found untouched. */
+static void make_full(enum reclaim_order order, uint32_t limit, uint32_t passes)
 {
-	make(4096, RECLAIM_ORDER_AUTO, RECLAIM_SCAN_PER_PAGE);
-	reclaim_set_limit(r, 2048);
-	reclaim_note_resident(r, 0, 4096, RECLAIM_FOUND);
-	/* Even when it is urgent, for a moment; the first passes are wanted at once. */
-	assert_int_equal(reclaim_pick(r, runs, ROOM, 64, true), 0);
-	after(conf.policy.min_period_ns);
-	assert_true(reclaim_should_scan(r, 4096));
-	/* If nobody looks, the limit is not kept waiting. */
-	after(3 * conf.policy.min_period_ns);
-	assert_true(reclaim_pick(r, runs, ROOM, 64, true) > 0);
-}
-
-static void test_what_is_young_stays(void **state)
-{
-	for (uint32_t order = RECLAIM_ORDER_AUTO; order <= RECLAIM_ORDER_FREQUENCY; order++) {
-		make(8192, (enum reclaim_order)order, RECLAIM_SCAN_PER_PAGE);
-		reclaim_set_limit(r, 8192);
-		reclaim_note_resident(r, 0, 8192, RECLAIM_FOUND);
-		for (int i = 0; i < 4; i++)
-			pass(1000, 2000);
-		assert_int_equal(evict_all(6192, false, 1000, 2000), 0);
-		assert_int_equal(stats().resident, 2000);
-	}
-}
-
-static void test_two_youngest_only_when_urgent(void **state)
-{
-	make(1024, RECLAIM_ORDER_GENERATIONS, RECLAIM_SCAN_PER_PAGE);
-	reclaim_set_limit(r, 1024);
-	reclaim_note_resident(r, 0, 1024, RECLAIM_FOUND);
-	pass(0, 1024);
-	pass(0, 1024);
-	assert_int_equal(reclaim_pick(r, runs, ROOM, 64, false), 0);
-	assert_true(reclaim_pick(r, runs, ROOM, 64, true) > 0);
-}
-
-static void test_scan_goes_through_probation(void **state)
-{
-	const uint32_t hot = 1000, limit = 2000;
-
-	make(20000, RECLAIM_ORDER_AUTO, RECLAIM_SCAN_PER_PAGE);
+	make(8192, order, RECLAIM_SCAN_PER_PAGE);
 	reclaim_set_limit(r, limit);
 	reclaim_note_resident(r, 0, limit, RECLAIM_FOUND);
-	for (int i = 0; i < 6; i++)
-		pass(0, hot);
-	/* One page after the other comes, for each one has to go. */
-	for (uint32_t p = limit; p < 20000; p++) {
-		assert_int_equal(evict_all(1, true, 0, hot), 0);
-		reclaim_note_resident(r, p, 1, RECLAIM_NEW);
-		after(1000);
-	}
-	assert_int_equal(stats().resident, limit);
-	assert_true(stats().probation <= limit * 4 / 100 + 4);
+	while (passes--)
+		pass(0, 0);
+}
+
+static void assert_page(uint32_t idx, bool probation, uint32_t youth, uint32_t frequency)
+{
+	struct reclaim_page p = page(idx);
+
+	assert_true(p.resident && !p.isolated);
+	assert_int_equal(p.probation, probation);
+	assert_int_equal(p.seq, stats().max_seq - 3 + youth);
+	assert_int_equal(p.frequency, frequency);
+}
+
+static void test_where_pages_enter(void **state)
+{
+	make_full(RECLAIM_ORDER_FREQUENCY, 4000, 3);
+	assert_page(5, false, 0, 0);
+	reclaim_note_resident(r, 5000, 1, RECLAIM_NEW);
+	assert_page(5000, true, 3, 1);
+	reclaim_note_resident(r, 5001, 3, RECLAIM_PREFETCH);
+	assert_page(5003, true, 2, 0);
+	reclaim_note_resident(r, 5004, 1, RECLAIM_REFAULT); /* nobody knows when it went */
+	assert_page(5004, true, 3, 1);
+	reclaim_note_resident(r, 5005, 1, RECLAIM_FOUND);
+	assert_page(5005, false, 0, 0);
+	/* Those already known stay what they are. */
+	reclaim_note_resident(r, 5000, 6, RECLAIM_NEW);
+	assert_page(5003, true, 2, 0);
+	assert_page(5005, false, 0, 0);
+	assert_int_equal(stats().resident, 4006);
+	reclaim_note_resident(r, 5000, 0, RECLAIM_NEW);
+	assert_int_equal(stats().resident, 4006);
+}
+
+/* No need to be choosy while half of memory is free, and no use where age is all that counts. */
+static void test_who_enters_main_at_once(void **state)
+{
+	make_full(RECLAIM_ORDER_GENERATIONS, 4000, 3);
+	reclaim_note_resident(r, 5000, 1, RECLAIM_NEW);
+	assert_page(5000, false, 3, 1);
+	make_full(RECLAIM_ORDER_FREQUENCY, 4000, 3);
+	reclaim_note_gone(r, 1999, 2001);
+	reclaim_note_resident(r, 5000, 2, RECLAIM_NEW);
+	assert_page(5000, false, 3, 1);
+	assert_page(5001, true, 3, 1); /* one more, and it is half */
+}
+
+/* Touched in one more round before it went: enough where pages never touched are evicted. */
+static void test_frequency_is_proof(void **state)
+{
+	make_full(RECLAIM_ORDER_FREQUENCY, 4000, 3);
+	pass(0, 3000); /* a round */
+	for (int i = 0; i < 3; i++)
+		pass(0, 0);
+	evict_all(4000, true, 0, 0);
+	reclaim_note_resident(r, 5000, 2500, RECLAIM_FOUND);
+	pass(0, 0);
+	reclaim_note_resident(r, 7, 1, RECLAIM_REFAULT);
+	assert_page(7, false, 3, 2);
+	reclaim_note_resident(r, 3999, 1, RECLAIM_NEW);
+	assert_page(3999, true, 3, 1);
+	reclaim_note_hint(r, 7, 1, RECLAIM_HINT_FILE);
+	reclaim_note_gone(r, 7, 1); /* discarded: as if never seen */
+	assert_int_equal(page(7).tier + page(7).frequency, 0);
+	reclaim_note_resident(r, 7, 1, RECLAIM_NEW);
+	assert_page(7, true, 3, 1);
+}
+
+/* Out and back within one interval. */
+static void test_repeat_is_proof(void **state)
+{
+	make_full(RECLAIM_ORDER_FREQUENCY, 4000, 3);
+	reclaim_note_resident(r, 5000, 1, RECLAIM_NEW);
+	assert_page(5000, true, 3, 1);
+	while (page(5000).resident)
+		evict_all(100, true, 0, 0);
+	reclaim_note_resident(r, 0, 4000, RECLAIM_FOUND);
+	assert_true(page(5000).probation);
+	reclaim_note_resident(r, 5000, 1, RECLAIM_REFAULT);
+	assert_page(5000, false, 3, 1); /* the round is the same */
+}
+
+static uint32_t pick_one(bool urgent)
+{
+	assert_int_equal(reclaim_pick(r, runs, 1, 1, urgent), 1);
+	assert_int_equal(runs[0].nr, 1);
+	return runs[0].first;
+}
+
+static void test_kept_touched(void **state)
+{
+	uint32_t idx;
+
+	make_full(RECLAIM_ORDER_FREQUENCY, 4000, 3);
+	idx = pick_one(false);
+	assert_true(page(idx).isolated);
+	reclaim_note_kept(r, idx, RECLAIM_KEPT_TOUCHED);
+	assert_page(idx, false, 3, 1);
+	/* On probation, a write is proof as well. */
+	reclaim_note_resident(r, 5000, 200, RECLAIM_NEW);
+	do {
+		idx = pick_one(false);
+	} while (idx < 5000);
+	assert_true(page(idx).probation);
+	reclaim_note_kept(r, idx, RECLAIM_KEPT_TOUCHED);
+	assert_page(idx, false, 3, 1);
+}
+
+static void test_kept_busy_waits_for_the_next_pass(void **state)
+{
+	uint32_t idx;
+
+	make_full(RECLAIM_ORDER_FREQUENCY, 4000, 3);
+	idx = pick_one(false);
+	reclaim_note_kept(r, idx, RECLAIM_KEPT_BUSY);
+	assert_page(idx, false, 0, 0);
+	assert_int_equal(evict_all(5000, false, idx, 1), 0);
+	assert_int_equal(stats().resident, 1);
+	pass(0, 0);
+	assert_int_equal(evict_all(1, false, idx, 1), 1);
+}
+
+/* If all are busy, a waiting fault may try them again. */
+static void test_kept_busy_and_nothing_else(void **state)
+{
+	make_full(RECLAIM_ORDER_FREQUENCY, 4000, 3);
+	for (uint32_t i = 0; i < 4000; i++)
+		reclaim_note_kept(r, pick_one(false), RECLAIM_KEPT_BUSY);
+	assert_int_equal(reclaim_pick(r, runs, ROOM, 1, false), 0);
+	assert_true(reclaim_pick(r, runs, 1, 1, true));
+	reclaim_note_kept(r, runs[0].first, RECLAIM_KEPT_BUSY);
+	assert_false(reclaim_wants_peek(r)); /* accessed bits do not tell them apart any more */
+	pass(0, 0);
+	assert_true(reclaim_wants_peek(r));
+	for (uint32_t i = 0; i < 4000; i++)
+		reclaim_note_kept(r, pick_one(false), RECLAIM_KEPT_BUSY);
+	assert_int_equal(evict_all(5000, true, 0, 4000), 4000);
+}
+
+static void test_kept_error(void **state)
+{
+	uint32_t idx;
+
+	make_full(RECLAIM_ORDER_FREQUENCY, 4000, 3);
+	idx = pick_one(false);
+	reclaim_note_kept(r, idx, RECLAIM_KEPT_ERROR);
+	assert_page(idx, false, 0, 0);
+	assert_int_equal(evict_all(5000, false, idx, 1), 1); /* still in this pass */
+	reclaim_note_kept(r, idx, RECLAIM_KEPT_ERROR); /* gone already */
+	reclaim_note_evicted(r, idx);
+	assert_int_equal(stats().resident, 0);
+	assert_int_equal(stats().evicted, 4000);
+}
+
+/* What is handed out is not told young: the daemon is about to look itself. */
+static void test_isolated_is_not_promoted(void **state)
+{
+	uint64_t all = ~0ULL;
+	uint32_t idx;
+
+	make_full(RECLAIM_ORDER_FREQUENCY, 4000, 3);
+	idx = pick_one(false);
+	reclaim_note_young(r, idx / 64 * 64, &all, 1);
+	assert_int_equal(stats().promoted, 63);
+	assert_true(page(idx).isolated);
+	reclaim_note_kept(r, idx, RECLAIM_KEPT_BUSY);
+	assert_page(idx, false, 0, 0);
+	assert_page(idx ^ 1, false, 3, 1);
+}
+
+static void test_isolated_and_discarded(void **state)
+{
+	make(1024, RECLAIM_ORDER_AUTO, RECLAIM_SCAN_PER_PAGE);
+	reclaim_note_resident(r, 0, 64, RECLAIM_FOUND);
+	after(10 * SEC);
+	assert_int_equal(reclaim_pick(r, runs, ROOM, 64, true), 1);
+	reclaim_note_gone(r, 0, 8);
+	reclaim_note_resident(r, 0, 4, RECLAIM_NEW); /* somebody else */
+	evict_run(0, 64);
+	assert_true(page(0).resident);
+	assert_false(page(5).resident);
+	assert_int_equal(stats().resident, 4);
+	reclaim_note_kept(r, 1, RECLAIM_KEPT_TOUCHED); /* was never handed out */
+	assert_int_equal(stats().resident, 4);
 }
 
 static void test_used_again_graduates(void **state)
@@ -247,6 +277,25 @@ static void test_read_ahead_is_counted(void **state)
 	assert_int_equal(stats().ahead_wasted, 6);
 }
 
+/* Streams that are read without use get smaller windows, by the door alone. */
+static void test_read_ahead_learns(void **state)
+{
+	uint32_t nr = 0, at = 0;
+
+	make_full(RECLAIM_ORDER_FREQUENCY, 4000, 3);
+	for (int i = 0; i < 8; i++, at += nr + 1)
+		nr = reclaim_readahead(r, at);
+	assert_int_equal(nr, 15);
+	reclaim_note_resident(r, 5000, 64, RECLAIM_PREFETCH);
+	while (stats().ahead_wasted < 64)
+		evict_all(64, true, 0, 0);
+	at = 1000;
+	for (int i = 0; i < 8; i++, at += nr + 1)
+		nr = reclaim_readahead(r, at);
+	assert_int_equal(nr, 3);
+	assert_int_equal(reclaim_readahead(r, 8191), 0); /* never past the end */
+}
+
 static void test_refault_distance(void **state)
 {
 	make(8192, RECLAIM_ORDER_FREQUENCY, RECLAIM_SCAN_PER_PAGE);
@@ -268,37 +317,35 @@ static void test_refault_distance(void **state)
 	assert_int_equal(stats().refaults_near, 1); /* after all of memory was replaced */
 }
 
-static void test_isolated_and_discarded(void **state)
+static void test_limits(void **state)
 {
-	make(1024, RECLAIM_ORDER_AUTO, RECLAIM_SCAN_PER_PAGE);
-	reclaim_note_resident(r, 0, 64, RECLAIM_FOUND);
-	after(10 * SEC);
-	assert_int_equal(reclaim_pick(r, runs, ROOM, 64, true), 1);
-	reclaim_note_gone(r, 0, 8);
-	reclaim_note_resident(r, 0, 4, RECLAIM_NEW); /* somebody else */
-	evict_run(0, 64);
-	assert_true(page(0).resident);
-	assert_false(page(5).resident);
-	assert_int_equal(stats().resident, 4);
-	reclaim_note_kept(r, 1, RECLAIM_KEPT_TOUCHED); /* was never handed out */
-	assert_int_equal(stats().resident, 4);
+	make(8192, RECLAIM_ORDER_AUTO, RECLAIM_SCAN_PER_PAGE);
+	assert_int_equal(stats().limit, RECLAIM_NO_LIMIT);
+	assert_int_equal(reclaim_excess(r, UINT32_MAX), 0);
+	assert_int_equal(reclaim_high_watermark(r), UINT32_MAX);
+	assert_false(reclaim_should_scan(r, 8192));
+	reclaim_set_limit(r, 4096);
+	assert_int_equal(stats().limit, 4096);
+	assert_int_equal(reclaim_high_watermark(r), 4096 - 256);
+	assert_int_equal(reclaim_excess(r, 4096 - 256), 0);
+	assert_int_equal(reclaim_excess(r, 4096), 512);
+	reclaim_set_limit(r, 0);
+	assert_int_equal(reclaim_excess(r, 100), 100);
+	assert_int_equal(stats().probation_target, 4);
+	reclaim_set_limit(r, 1u << 31); /* more than there is */
+	assert_int_equal(reclaim_excess(r, 8192), 0);
+	reclaim_note_resident(r, 0, 8192, RECLAIM_NEW);
+	pass(0, 8192);
+	pass(0, 4096);
+	assert_int_equal(stats().resident, 8192);
 }
 
-static void test_spare_young(void **state)
+static void test_time_never_goes_back(void **state)
 {
-	make(4096, RECLAIM_ORDER_FREQUENCY, RECLAIM_SCAN_PER_PAGE);
-	reclaim_set_limit(r, 4096);
-	reclaim_note_resident(r, 0, 4096, RECLAIM_FOUND);
-	pass(0, 0);
-	pass(0, 0);
-	assert_false(reclaim_spare_young(r, 7)); /* is not handed out */
-	assert_int_equal(reclaim_pick(r, runs, 1, 1, false), 1);
-	assert_true(reclaim_wants_peek(r));
-	assert_true(reclaim_spare_young(r, runs[0].first));
-	assert_int_equal(stats().young_skipped, 1);
-	assert_int_equal(stats().isolated, 0);
-	assert_int_equal(evict_all(5000, false, runs[0].first, 1), 0); /* not again in this pass */
-	assert_int_equal(stats().resident, 1);
+	make_full(RECLAIM_ORDER_AUTO, 4000, 3);
+	reclaim_tick(r, 1);
+	reclaim_age(r);
+	assert_int_equal(stats().gens[stats().nr_gens - 1].birth_ns, now);
 }
 
 static void test_switches(void **state)
@@ -329,127 +376,42 @@ static void test_switches(void **state)
 	assert_int_equal(page(200).frequency, 0);
 }
 
-static void test_min_ttl_and_thrashing(void **state)
+static bool is_same(struct reclaim_page a, struct reclaim_page b)
 {
+	return a.resident == b.resident && a.isolated == b.isolated && a.probation == b.probation &&
+	       a.seq == b.seq && a.frequency == b.frequency && a.tier == b.tier;
+}
+
+/* Whatever is switched off meanwhile, facts are kept up to date and nothing else changes. */
+static void test_state_survives_off_and_on(void **state)
+{
+	static struct reclaim_page before[4096];
 	struct reclaim_policy p;
 
 	make(4096, RECLAIM_ORDER_FREQUENCY, RECLAIM_SCAN_PER_PAGE);
-	p = conf.policy;
-	p.min_ttl_ns = 60 * SEC;
-	assert_int_equal(reclaim_set_policy(r, &p), 0);
 	reclaim_set_limit(r, 4096);
-	reclaim_note_resident(r, 0, 4096, RECLAIM_FOUND);
-	pass(0, 4096);
-	pass(0, 4096);
-	assert_int_equal(reclaim_pick(r, runs, ROOM, 8, false), 0);
-	assert_false(reclaim_is_thrashing(r));
-	assert_true(reclaim_pick(r, runs, ROOM, 8, true) > 0);
-	pass(0, 4096);
-	assert_true(reclaim_is_thrashing(r));
-	pass(0, 4096);
-	assert_false(reclaim_is_thrashing(r));
-	after(61 * SEC);
-	assert_true(reclaim_pick(r, runs, ROOM, 8, false) > 0);
-}
-
-/* A hint alone protects nothing; a class whose pages come back more than others' does. */
-static void test_tiers(void **state)
-{
-	make(40960, RECLAIM_ORDER_FREQUENCY, RECLAIM_SCAN_PER_PAGE);
-	reclaim_set_limit(r, 40960);
-	reclaim_note_resident(r, 0, 40960, RECLAIM_FOUND);
-	reclaim_note_hint(r, 0, 2048, RECLAIM_HINT_ANON);
-	for (int i = 0; i < 6; i++)
-		pass(0, 0);
-	assert_int_equal(evict_all(40960, false, 0, 2048), 2048);
-	for (uint32_t p = 0; p < 2048; p++)
-		reclaim_note_resident(r, p, 1, RECLAIM_REFAULT);
-	reclaim_note_resident(r, 2048, 38000, RECLAIM_FOUND);
-	pass(0, 0);
-	assert_true(stats().refaults_near >= 64);
-	/* All of them have refaulted near by now: that is the tier that is protected. */
-	assert_true(stats().tiers[page(0).tier].is_protected || stats().tiers[RECLAIM_HINT_ANON].is_protected);
-	assert_false(stats().tiers[0].is_protected);
-}
-
-static uint32_t scanned(bool full, uint32_t *ret_stretches)
-{
-	struct page_run run;
-	uint32_t pages = 0;
-
-	*ret_stretches = 0;
-	reclaim_begin_pass(r, full);
-	while (reclaim_next_scan(r, 2048, &run)) {
-		pages += run.nr;
-		*ret_stretches += (run.nr + RECLAIM_STRETCH - 1) / RECLAIM_STRETCH;
-		for (uint32_t at = run.first; at < run.first + run.nr; at += RECLAIM_STRETCH) {
-			uint64_t young[8] = {0};
-
-			if (at == 0)
-				memset(young, 0xff, sizeof(young));
-			reclaim_note_young(r, at, young, 8);
-		}
-	}
-	return pages;
-}
-
-static void test_passes_skip_what_is_dear(void **state)
-{
-	uint32_t stretches, sum = 0, hot = 0;
-
-	for (int cost = 0; cost < 2; cost++) {
-		make(64 * RECLAIM_STRETCH, RECLAIM_ORDER_AUTO, (enum reclaim_scan_cost)cost);
-		reclaim_note_resident(r, 0, 1, RECLAIM_NEW);
-		reclaim_note_resident(r, 0, 33 * RECLAIM_STRETCH, RECLAIM_FOUND);
-		assert_int_equal(scanned(false, &stretches), 33 * RECLAIM_STRETCH); /* the empty ones: never */
-		sum = hot = 0;
-		for (int i = 0; i < 16; i++) {
-			uint64_t before = stats().stretches_skipped;
-
-			scanned(false, &stretches);
-			sum += stretches;
-			hot += (uint32_t)(stats().stretches_skipped - before);
-			after(SEC);
-			reclaim_end_pass(r, 0);
-		}
-		assert_int_equal(sum + hot, 16 * 33);
-		if (cost == RECLAIM_SCAN_PER_PAGE)
-			assert_in_range(sum, 16 + 16 * 32 / 4, 16 + 16 * 32 / 2); /* the cold 32 */
-		else
-			assert_in_range(sum, 16 * 32 + 4, 16 * 32 + 8); /* the hot one */
-		assert_int_equal(scanned(true, &stretches), 33 * RECLAIM_STRETCH);
-		/* A page taken for young is young. */
-		assert_int_equal(page(1).seq, stats().max_seq);
-	}
-}
-
-static void test_passes_follow_period_budget_and_idleness(void **state)
-{
-	struct reclaim_policy p;
-
-	make(4096, RECLAIM_ORDER_AUTO, RECLAIM_SCAN_PER_PAGE);
-	reclaim_set_limit(r, 4096);
-	reclaim_note_resident(r, 0, 4096, RECLAIM_FOUND);
-	for (int i = 0; i < 2; i++)
-		pass(0, 0);
-	assert_false(reclaim_should_scan(r, 4096));
-	after(conf.policy.period_ns);
-	assert_false(reclaim_should_scan(r, 4096)); /* nothing happens: it waits longer */
-	after(16 * conf.policy.period_ns);
-	assert_true(reclaim_should_scan(r, 4096));
-	assert_false(reclaim_should_scan(r, 2000)); /* far from the limit */
-	reclaim_end_pass(r, 100000000);
-	evict_all(3000, true, 0, 0);
+	reclaim_note_resident(r, 0, 3900, RECLAIM_FOUND);
+	reclaim_note_hint(r, 100, 1000, RECLAIM_HINT_FILE);
+	for (uint32_t i = 0; i < 8; i++)
+		pass(i * 100, 3000 - i * 100);
 	for (uint32_t i = 0; i < 4096; i++)
-		reclaim_note_resident(r, i, 1, RECLAIM_REFAULT);
-	after(conf.policy.period_ns);
-	assert_true(reclaim_should_scan(r, 4096)); /* faults: back to the period */
+		before[i] = page(i);
 	p = conf.policy;
-	p.scan_permille = 1; /* but passes of some ms at a thousandth of a CPU */
+	p.features = 0;
+	p.order = RECLAIM_ORDER_RANDOM;
 	assert_int_equal(reclaim_set_policy(r, &p), 0);
+	reclaim_note_gone(r, 0, 10);
+	reclaim_note_resident(r, 4000, 5, RECLAIM_FOUND);
+	assert_int_equal(reclaim_pick(r, runs, ROOM, 64, true), 0);
+	assert_int_equal(reclaim_excess(r, 5000), 0);
 	assert_false(reclaim_should_scan(r, 4096));
-	after(200 * SEC);
-	assert_true(reclaim_should_scan(r, 4096));
+	assert_int_equal(reclaim_readahead(r, 50) + reclaim_readahead(r, 51), 0);
+	assert_int_equal(reclaim_set_policy(r, &conf.policy), 0);
+	for (uint32_t i = 10; i < 4000; i++)
+		assert_true(is_same(page(i), before[i]));
+	assert_false(page(9).resident);
+	assert_true(page(4004).resident);
+	assert_int_equal(evict_all(500, false, 1000, 2000), 0);
 }
 
 int main(void)
@@ -458,20 +420,24 @@ int main(void)
 		cmocka_unit_test_teardown(test_init_refuses, teardown),
 		cmocka_unit_test_teardown(test_metadata_is_small, teardown),
 		cmocka_unit_test_teardown(test_set_policy_is_checked, teardown),
-		cmocka_unit_test_teardown(test_found_is_looked_at_first, teardown),
-		cmocka_unit_test_teardown(test_what_is_young_stays, teardown),
-		cmocka_unit_test_teardown(test_two_youngest_only_when_urgent, teardown),
-		cmocka_unit_test_teardown(test_scan_goes_through_probation, teardown),
+		cmocka_unit_test_teardown(test_where_pages_enter, teardown),
+		cmocka_unit_test_teardown(test_who_enters_main_at_once, teardown),
+		cmocka_unit_test_teardown(test_frequency_is_proof, teardown),
+		cmocka_unit_test_teardown(test_repeat_is_proof, teardown),
+		cmocka_unit_test_teardown(test_kept_touched, teardown),
+		cmocka_unit_test_teardown(test_kept_busy_waits_for_the_next_pass, teardown),
+		cmocka_unit_test_teardown(test_kept_busy_and_nothing_else, teardown),
+		cmocka_unit_test_teardown(test_kept_error, teardown),
+		cmocka_unit_test_teardown(test_isolated_is_not_promoted, teardown),
+		cmocka_unit_test_teardown(test_isolated_and_discarded, teardown),
 		cmocka_unit_test_teardown(test_used_again_graduates, teardown),
 		cmocka_unit_test_teardown(test_read_ahead_is_counted, teardown),
+		cmocka_unit_test_teardown(test_read_ahead_learns, teardown),
 		cmocka_unit_test_teardown(test_refault_distance, teardown),
-		cmocka_unit_test_teardown(test_isolated_and_discarded, teardown),
-		cmocka_unit_test_teardown(test_spare_young, teardown),
+		cmocka_unit_test_teardown(test_limits, teardown),
+		cmocka_unit_test_teardown(test_time_never_goes_back, teardown),
 		cmocka_unit_test_teardown(test_switches, teardown),
-		cmocka_unit_test_teardown(test_min_ttl_and_thrashing, teardown),
-		cmocka_unit_test_teardown(test_tiers, teardown),
-		cmocka_unit_test_teardown(test_passes_skip_what_is_dear, teardown),
-		cmocka_unit_test_teardown(test_passes_follow_period_budget_and_idleness, teardown),
+		cmocka_unit_test_teardown(test_state_survives_off_and_on, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
