@@ -5,8 +5,9 @@
  * The core keeps a multi-generational LRU over the pages of one guest and decides what to evict, when
  * to look at accessed bits and where, and what to read ahead. It makes no system calls, has no
  * threads, no clock and allocates nothing: memory and time are handed in. One caller at a time (the
- * daemon holds the guest's LRU lock around each call); every call is short: a note costs a few words
- * per 64 pages, a pick stops after a bounded search, the end of a pass looks at a bounded sample.
+ * daemon holds the guest's LRU lock around each call); calls are short: a note costs a few words
+ * per 64 pages, the end of a pass looks at a bounded sample. A pick mostly finds its pages nearby, but may
+ * walk the whole guest to find few or none (BENCHMARKING.md).
  *
  * Terms are those of the multi-gen LRU: generations are numbered by a sequence that only grows, the
  * window is min_seq..max_seq. *Aging* makes a new youngest generation, *eviction* consumes the
