@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * host.c - one budget, many guests: a target for each, and whether one more fits.
+ * host.c - one budget, many guests: a target for each.
  *
  * DOC: shares
  *
@@ -42,33 +42,22 @@
  */
 #include <assert.h>
 #include <errno.h>
-#include <ebb/reclaim_host.h>
 #include "governor.h"
-
-static uint32_t ceiling_of(const struct host_share *s)
-{
-	return MIN(s->size, s->limit);
-}
-
-/* What was promised. */
-static uint32_t promise_to(const struct host_share *s)
-{
-	return MIN(s->low, ceiling_of(s));
-}
+#include "host.h"
 
 /* What is kept of the promise before anybody else gets anything. */
 static uint32_t base_of(const struct host_share *s, const struct host_policy *policy)
 {
-	uint64_t used = MIN(s->resident, ceiling_of(s));
+	uint64_t used = MIN(s->resident, host_ceiling(s));
 
 	if (policy->lend_beyond == RECLAIM_NO_LIMIT)
-		return promise_to(s);
-	return (uint32_t)MIN(promise_to(s), used + policy->lend_beyond);
+		return host_promise(s);
+	return (uint32_t)MIN(host_promise(s), used + policy->lend_beyond);
 }
 
 static uint32_t start_of(const struct host_share *s, const struct host_policy *policy)
 {
-	return MAX(MIN(s->resident, ceiling_of(s)), base_of(s, policy));
+	return MAX(MIN(s->resident, host_ceiling(s)), base_of(s, policy));
 }
 
 /* How far below its target the reclaimer keeps a guest: what differs by no more is the same. */
@@ -279,13 +268,13 @@ static void take_excess(struct host_share *shares, uint32_t nr, const struct hos
 /* The last target, where there was one and it can still be kept; 0 otherwise. */
 static uint32_t before_of(const struct host_share *s)
 {
-	return s->before == RECLAIM_NO_LIMIT ? 0 : MIN(s->before, ceiling_of(s));
+	return s->before == RECLAIM_NO_LIMIT ? 0 : MIN(s->before, host_ceiling(s));
 }
 
 /* What a guest may have above what it began with when this stage ends. */
 static uint32_t givable(const struct host_share *s, enum stage stage)
 {
-	uint32_t before = before_of(s), room = ceiling_of(s) - s->start, short_of;
+	uint32_t before = before_of(s), room = host_ceiling(s) - s->start, short_of;
 
 	switch (stage) {
 	case GIVE_BACK:
@@ -397,65 +386,4 @@ void host_set_targets(struct host_share *shares, uint32_t nr, const struct host_
 	}
 	if (ret_sums)
 		*ret_sums = sums;
-}
-
-/*
- * DOC: admission
- *
- * A protection is a promise, and a promise is kept on the day when everybody calls it in. So it
- * is held against the sum of all promises, not against what is used or free now: that there is
- * room today says nothing. What is resident now only says how much would have to be reclaimed if
- * the guest came, which takes time and may cost refaults, but never is a reason to refuse.
- */
-static enum host_verdict judge(const struct host_share *guest, const struct host_admission *a)
-{
-	if (host_check_share(guest) == -EINVAL)
-		return HOST_BAD_WEIGHT;
-	if (host_check_share(guest) || !guest->size)
-		return HOST_BAD_SIZE;
-	if (a->low > a->ceiling)
-		return HOST_LOW_ABOVE_LIMIT;
-	if (a->low > a->budget)
-		return HOST_LOW_ABOVE_BUDGET;
-	return a->low > a->available ? HOST_LOW_UNAVAILABLE : HOST_FITS;
-}
-
-static uint32_t idle_above_promise(const struct host_share *s)
-{
-	uint32_t used = MIN(s->resident, ceiling_of(s));
-
-	return MIN(s->idle, used - MIN(promise_to(s), used));
-}
-
-int host_admit(const struct host_share *shares, uint32_t nr, const struct host_policy *policy,
-	       const struct host_share *guest, struct host_admission *ret)
-{
-	struct host_admission a = {
-		.budget = policy->budget,
-		.low = guest->low,
-		.ceiling = ceiling_of(guest),
-	};
-	uint64_t resident = MIN(guest->resident, ceiling_of(guest));
-	uint64_t idle = idle_above_promise(guest);
-
-	for (uint32_t i = 0; i < nr; i++) {
-		a.protected += promise_to(&shares[i]);
-		resident += MIN(shares[i].resident, ceiling_of(&shares[i]));
-		idle += idle_above_promise(&shares[i]);
-	}
-	a.available = a.budget - MIN(a.protected, a.budget);
-	if (a.budget == HOST_NO_BUDGET)
-		a.available = HOST_NO_BUDGET;
-	a.over = resident - MIN(a.budget, resident);
-	a.over_idle = MIN(idle, a.over);
-	a.verdict = judge(guest, &a);
-	if (a.verdict == HOST_LOW_ABOVE_LIMIT)
-		a.missing = a.low - a.ceiling;
-	else
-		a.missing = a.low - MIN(a.available, a.low);
-	if (ret)
-		*ret = a;
-	if (a.verdict == HOST_FITS)
-		return 0;
-	return a.verdict >= HOST_LOW_ABOVE_BUDGET ? -ENOSPC : -EINVAL;
 }

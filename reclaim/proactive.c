@@ -35,10 +35,10 @@
  *
  * Pressure. Somebody who waits for memory (PSI) is not to be made to wait longer by writes that
  * are not urgent: above one threshold nothing is taken, until below another. Afterwards steps
- * begin at an eighth of their size. (Pressure as the signal is from senpai and TMO: Weiner et
- * al., "TMO: Transparent Memory Offloading in Datacenters", ASPLOS 2022. They steer by it alone;
- * the faults of a guest wait where PSI does not count them, so that here it can only be the
- * brake.)
+ * begin at an eighth of their size, and the wait for a shorter interval begins anew. (Pressure
+ * as the signal is from senpai and TMO: Weiner et al., "TMO: Transparent Memory Offloading in
+ * Datacenters", ASPLOS 2022. They steer by it alone; the faults of a guest wait where PSI does
+ * not count them, so that here it can only be the brake.)
  *
  * Wear. A token bucket: an eighth of what may be written in a day is its size, the other seven
  * come in evenly over the day, so that in no 24 hours more than the whole is given out. All that
@@ -159,6 +159,7 @@ static double lasting_rate(const struct proactive *p)
 	return get_rate(&p->lasting, LASTING_LEAST);
 }
 
+/* Of counters, and of times that may have been read in another order than they are used. */
 static uint64_t grown(uint64_t now, uint64_t before)
 {
 	return now - MIN(before, now);
@@ -182,6 +183,16 @@ static uint32_t affordable(const struct proactive *p)
 	if (!p->conf.daily_bytes)
 		return UINT32_MAX;
 	return pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX;
+}
+
+/*
+ * Are there cold pages enough for all that may be written? More of them are of no use then. Were
+ * there not, the bucket would be filling up.
+ */
+static bool is_short_of_bytes(const struct proactive *p)
+{
+	return p->conf.daily_bytes &&
+	       p->tokens < (double)p->conf.daily_bytes / BURST_SHARE / 2;
 }
 
 /* --- the ladder ----------------------------------------------------------------------------- */
@@ -227,7 +238,7 @@ static void judge_measuring(struct proactive *p, uint64_t now_ns)
 
 	if (p->lasting.pages > p->allowed * age) {
 		lengthen(p, now_ns);
-	} else if (now_ns - p->mode_ns >= cold_age(p)) {
+	} else if (grown(now_ns, p->mode_ns) >= cold_age(p)) {
 		p->is_backoff = false;
 		enter_mode(p, PROACTIVE_TAKING, now_ns);
 	}
@@ -235,7 +246,7 @@ static void judge_measuring(struct proactive *p, uint64_t now_ns)
 
 static void judge_taking(struct proactive *p, uint64_t now_ns)
 {
-	double here = in_minutes(now_ns - p->rung_ns);
+	double here = in_minutes(grown(now_ns, p->rung_ns));
 	double enough = MAX(TRY_AGES * in_minutes(cold_age(p)), TRY_LEAST);
 
 	if (lasting_rate(p) > p->allowed || brief_rate(p) > BRIEF_FACTOR * p->allowed) {
@@ -246,9 +257,8 @@ static void judge_taking(struct proactive *p, uint64_t now_ns)
 		p->is_trying = false;
 		p->fails = 0;
 	}
-	/* What is short of bytes or under pressure has no use for more cold pages. */
 	if (here >= enough * (1u << p->fails) && lasting_rate(p) < TRY_SHARE * p->allowed &&
-	    p->rung > rung_of(p->conf.min_interval_ns) && !p->is_pressed && affordable(p))
+	    p->rung > rung_of(p->conf.min_interval_ns) && !is_short_of_bytes(p))
 		shorten(p, now_ns);
 }
 
@@ -256,7 +266,7 @@ static void judge(struct proactive *p, uint64_t now_ns)
 {
 	switch (p->mode) {
 	case PROACTIVE_SETTLING:
-		if (now_ns - p->mode_ns >= cold_age(p))
+		if (grown(now_ns, p->mode_ns) >= cold_age(p))
 			enter_mode(p, PROACTIVE_MEASURING, now_ns);
 		break;
 	case PROACTIVE_MEASURING:
@@ -282,7 +292,7 @@ static void note_pressure(struct proactive *p, const struct proactive_facts *fac
 		p->is_pressed = false;
 	if (p->is_pressed) {
 		p->ramp = RAMP;
-		p->rung_ns = MAX(p->rung_ns, facts->now_ns);
+		p->rung_ns = MAX(p->rung_ns, facts->now_ns); /* no try before a while without it */
 	}
 }
 
@@ -357,9 +367,9 @@ struct proactive_step proactive_step(struct proactive *p, const struct proactive
 
 /* --- beginning and going on ----------------------------------------------------------------- */
 
+/* The last facts stay: what was written meanwhile counts, and returns do not while settling. */
 static void begin(struct proactive *p, uint64_t now_ns)
 {
-	p->has_last = false;
 	p->is_pressed = false;
 	p->is_backoff = false;
 	p->is_trying = false;

@@ -127,6 +127,7 @@ void proactive_init(struct proactive *p, const struct proactive_conf *conf, uint
 /**
  * proactive_set_conf() - new knobs; begins anew if switched on
  *
+ * The write budget goes on while switched off: time fills it, and what is written is taken out.
  * Returns what proactive_check_conf() says, and changes nothing if that is not 0.
  */
 int proactive_set_conf(struct proactive *p, const struct proactive_conf *conf, uint64_t now_ns);

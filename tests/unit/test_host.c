@@ -179,6 +179,21 @@ static void test_grows_back(void **state)
 	assert_true(g[1].target >= 5000);
 }
 
+/* What a guest wants is more than it had: it counts from the last target, not from its size. */
+static void test_wanted_counts_from_last_target(void **state)
+{
+	struct host_share g[2] = {guest(100000), guest(100000)};
+	struct host_policy policy = with_budget(200000);
+
+	host_set_targets(g, 2, &policy, NULL);
+	g[0].resident = 99000; /* where the reclaimer keeps it */
+	g[0].wanted = 5000;
+	policy.budget = 210000;
+	host_set_targets(g, 2, &policy, NULL);
+	assert_int_equal(g[0].target, 105000);
+	assert_int_equal(g[1].target, 105000);
+}
+
 /* Both fill what they have; one holds idle pages, the other wants more: they go over bit by bit. */
 static void test_idle_goes_to_who_wants(void **state)
 {
@@ -349,6 +364,7 @@ int main(void)
 		cmocka_unit_test(test_limit_is_hard),
 		cmocka_unit_test(test_headroom),
 		cmocka_unit_test(test_grows_back),
+		cmocka_unit_test(test_wanted_counts_from_last_target),
 		cmocka_unit_test(test_idle_goes_to_who_wants),
 		cmocka_unit_test(test_lending),
 		cmocka_unit_test(test_remainders),
