@@ -64,6 +64,7 @@ void census_take(struct census *c, struct lru_gen *lru, uint64_t turn)
 			continue;
 		}
 		s.word = lru_gen_word(lru, w);
+		c->words += s.word->resident & ~s.word->probation ? s.scale : 0;
 		for (s.youth = 0; s.youth < RECLAIM_MAX_NR_GENS; s.youth++) {
 			mask = word_has_youth(s.word, s.youth);
 			if (mask)

@@ -14,6 +14,7 @@ struct census {
 	double all[RECLAIM_MAX_NR_GENS][LRU_FREQ_MAX + 1];	/* resident or out */
 	double resident[RECLAIM_MAX_NR_GENS][LRU_FREQ_MAX + 1];
 	double main[RECLAIM_MAX_NR_GENS][LRU_FREQ_MAX + 1];	/* resident, not on probation */
+	double words; /* that hold such a main page */
 };
 
 /**

@@ -201,7 +201,9 @@ void lru_gen_isolate(struct lru_gen *lru, uint32_t w, uint64_t mask)
 {
 	struct lru_word *word = lru_gen_word(lru, w);
 
-	assert(!(mask & ~word_pickable(word)));
+	assert(!(mask & ~lru_gen_pickable(lru, word)));
+	lru->deferred -= word_count(mask & word->deferred);
+	word->deferred &= ~mask;
 	word->isolated |= mask;
 	lru->isolated += word_count(mask);
 }
@@ -227,7 +229,7 @@ void lru_gen_defer(struct lru_gen *lru, uint32_t w, uint64_t mask)
 {
 	struct lru_word *word = lru_gen_word(lru, w);
 
-	assert(!(mask & ~word_pickable(word)));
+	assert(!(mask & ~(word->resident & ~word->isolated & ~word->deferred)));
 	word->deferred |= mask;
 	lru->deferred += word_count(mask);
 }
@@ -236,16 +238,12 @@ void lru_gen_end_pass(struct lru_gen *lru)
 {
 	lru->epochs.pass++;
 	lru->deferred = 0;
+	lru->undeferred = false;
 }
 
 void lru_gen_undefer(struct lru_gen *lru)
 {
-	for (uint32_t w = 0; lru->deferred && w < lru->nr_words; w++) {
-		if (!lru_gen_has_resident(lru, w))
-			continue;
-		lru->deferred -= word_count(lru_gen_word(lru, w)->deferred);
-		lru->words[w].deferred = 0;
-	}
+	lru->undeferred = true;
 }
 
 void lru_gen_end_round(struct lru_gen *lru, bool halve)

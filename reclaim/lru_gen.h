@@ -19,6 +19,7 @@
  * @birth_ns: of the generations, by youth
  * @by_youth: resident pages; they add up to @resident
  * @counted: of the resident pages
+ * @undeferred: deferred pages may be picked too, until the pass ends
  */
 struct lru_gen {
 	struct lru_word *words;
@@ -34,6 +35,7 @@ struct lru_gen {
 	uint32_t counted;
 	uint32_t isolated;
 	uint32_t deferred;
+	bool undeferred;
 };
 
 /** lru_gen_size() - bytes lru_gen_init() needs: 129/64 of a byte a page, rounded up */
@@ -71,10 +73,16 @@ static inline bool lru_gen_has_resident(const struct lru_gen *lru, uint32_t w)
 	return lru->summary[w / WORD_PAGES] & word_bit(w);
 }
 
-/** lru_gen_pickable() - pages that may be handed out */
-static inline uint32_t lru_gen_pickable(const struct lru_gen *lru)
+/** lru_gen_nr_pickable() - pages that may be handed out */
+static inline uint32_t lru_gen_nr_pickable(const struct lru_gen *lru)
 {
-	return lru->resident - lru->isolated - lru->deferred;
+	return lru->resident - lru->isolated - (lru->undeferred ? 0 : lru->deferred);
+}
+
+/** lru_gen_pickable() - pages of @word, which is up to date, that may be handed out */
+static inline uint64_t lru_gen_pickable(const struct lru_gen *lru, const struct lru_word *word)
+{
+	return word->resident & ~word->isolated & ~(lru->undeferred ? 0 : word->deferred);
 }
 
 /** lru_gen_enter() - pages of @mask, none resident, become so, with this youth */
@@ -110,7 +118,7 @@ void lru_gen_defer(struct lru_gen *lru, uint32_t w, uint64_t mask);
 /** lru_gen_end_pass() - nobody was touched yet, and those deferred may be picked again */
 void lru_gen_end_pass(struct lru_gen *lru);
 
-/** lru_gen_undefer() - the same for those deferred alone; costs a look at every resident word */
+/** lru_gen_undefer() - those deferred may be picked nonetheless, and those who will be, in this pass */
 void lru_gen_undefer(struct lru_gen *lru);
 
 /** lru_gen_end_round() - nobody is counted yet; @halve: and all frequencies are halved */

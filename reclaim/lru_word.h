@@ -150,12 +150,6 @@ static inline uint32_t word_youth_of(const struct lru_word *word, uint32_t idx)
 	       (uint32_t)(word->youth[1] >> idx % WORD_PAGES & 1) << 1;
 }
 
-/** word_pickable() - resident, and neither handed out nor to be left alone for now */
-static inline uint64_t word_pickable(const struct lru_word *word)
-{
-	return word->resident & ~word->isolated & ~word->deferred;
-}
-
 /**
  * enum lru_key_order - the two orders of eviction; a page's key is a number, the lowest goes first
  * @LRU_BY_GENERATION: youth first, frequency within: youth << LRU_FREQ_BITS | freq

@@ -377,12 +377,10 @@ void reclaim_note_kept(struct reclaim *r, uint32_t idx, enum reclaim_kept why)
 		return;
 	}
 	lru_gen_put_back(&r->lru, idx, defer);
-	if (!defer)
+	if (!defer || r->lru.undeferred)
 		wet_page(r, idx);
 	if (lru_gen_word(&r->lru, w)->probation & word_bit(idx))
 		reclaim_enqueue(r, idx);
-	else if (!defer)
-		sweep_note_back(&r->sweep, idx);
 }
 
 void reclaim_note_hint(struct reclaim *r, uint32_t first, uint32_t nr, enum reclaim_hint hint)

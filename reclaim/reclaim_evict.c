@@ -6,6 +6,7 @@
 
 #define RANDOM_RUN_MAX 16u /* pages: long enough that runs are exercised, short enough to be spread */
 #define FIRST_PASSES   4u  /* times the shortest period: by then they have been made, or nobody makes any */
+#define MAX_LOOKS    4096u /* words in one pick: some 0.3 ms, with the lock held */
 #define PEEK_SHARE     0.1 /* of resident pages put off: nearly all have been touched */
 
 enum lru_key_order reclaim_key_order(const struct reclaim *r)
@@ -25,12 +26,15 @@ static void take_probation(struct reclaim *r, struct sweep_batch *b, uint32_t nr
 	/* Those put off go to the end of the queue, each at most once. */
 	uint32_t tries = r->lru.probation;
 
-	while (nr && tries-- && b->left && b->nr < b->room) {
+	while (nr && tries-- && b->looks && b->left && b->nr < b->room) {
 		uint32_t idx = reclaim_dequeue(r);
+		const struct lru_word *word;
 
 		if (idx == RECLAIM_NO_PAGE)
 			return;
-		if (!(word_pickable(lru_gen_word(&r->lru, idx / WORD_PAGES)) & word_bit(idx))) {
+		b->looks--;
+		word = lru_gen_word(&r->lru, idx / WORD_PAGES);
+		if (!(lru_gen_pickable(&r->lru, word) & word_bit(idx))) {
 			reclaim_enqueue(r, idx);
 			continue;
 		}
@@ -58,7 +62,7 @@ static void take_main(struct reclaim *r, struct sweep_batch *b, bool urgent, uin
 		.key_end = r->sweep.order == LRU_BY_GENERATION && !urgent ? two_youngest :
 									    LRU_NR_KEYS,
 		.youth_end = youth_end,
-		.tiers = reclaim_has(r, RECLAIM_TIERS) && r->tiers.protected && !r->blind ? &r->tiers : NULL,
+		.tiers = reclaim_has(r, RECLAIM_TIERS) && r->tiers.protected && !r->lru.undeferred ? &r->tiers : NULL,
 		.protected = &r->stats.tier_protected,
 	};
 
@@ -74,11 +78,11 @@ static void pick_coldest(struct reclaim *r, struct sweep_batch *b, bool urgent)
 	if (r->lru.probation - MIN(r->lru.probation, r->lru.isolated) >= room)
 		take_probation(r, b, r->lru.probation - room + 1);
 	take_main(r, b, urgent, ttl);
-	if (!b->nr && urgent && ttl <= LRU_YOUTH_MAX) {
+	if (!b->nr && b->looks && urgent && ttl <= LRU_YOUTH_MAX) {
 		take_main(r, b, urgent, LRU_YOUTH_MAX + 1);
 		r->ttl_taken |= b->nr;
 	}
-	if (!b->nr)
+	if (!b->nr && b->looks)
 		take_probation(r, b, b->left);
 }
 
@@ -92,7 +96,7 @@ static bool take_any_between(struct reclaim *r, uint32_t from, uint32_t end, uin
 
 		if (!lru_gen_has_resident(&r->lru, w))
 			continue;
-		mask = word_pickable(lru_gen_word(&r->lru, w));
+		mask = lru_gen_pickable(&r->lru, lru_gen_word(&r->lru, w));
 		if (!mask)
 			continue;
 		first = (uint32_t)(reclaim_random(r) % WORD_PAGES);
@@ -108,7 +112,7 @@ static bool take_any_between(struct reclaim *r, uint32_t from, uint32_t end, uin
 
 static void pick_random(struct reclaim *r, struct sweep_batch *b)
 {
-	while (b->left && b->nr < b->room && lru_gen_pickable(&r->lru)) {
+	while (b->left && b->nr < b->room && lru_gen_nr_pickable(&r->lru)) {
 		uint32_t from = (uint32_t)(reclaim_random(r) % r->lru.nr_words);
 		uint32_t len = 1 + (uint32_t)(reclaim_random(r) % RANDOM_RUN_MAX);
 
@@ -140,29 +144,34 @@ uint32_t reclaim_pick(struct reclaim *r, struct page_run *runs, uint32_t nr_runs
 		.runs = runs,
 		.room = nr_runs,
 		.left = MIN(max, RECLAIM_PICK_MAX),
+		.looks = MAX_LOOKS,
 	};
 
-	if (!nr_runs || !max || !reclaim_has(r, RECLAIM_EVICTION))
-		return 0;
-	if (!may_pick(r))
+	r->searching = false;
+	if (!nr_runs || !max || !reclaim_has(r, RECLAIM_EVICTION) || !may_pick(r))
 		return 0;
 	pick(r, &b, urgent);
-	if (!b.nr && urgent && r->lru.deferred) {
+	if (!b.nr && b.looks && urgent && r->lru.deferred && !r->lru.undeferred) {
 		/* What was put off is by now the only hope of a waiting fault. */
 		lru_gen_undefer(&r->lru);
 		sweep_restart(&r->sweep, &r->lru, &r->census, r->sweep.order, reclaim_random(r));
-		r->blind = true;
 		pick(r, &b, urgent);
 	}
+	r->searching = !b.looks;
 	sweep_sort(&b);
 	for (uint32_t i = 0; i < b.nr; i++)
 		r->stats.picked += runs[i].nr;
 	return b.nr;
 }
 
+bool reclaim_is_searching(const struct reclaim *r)
+{
+	return r->searching;
+}
+
 bool reclaim_wants_peek(const struct reclaim *r)
 {
-	return r->policy.order != RECLAIM_ORDER_RANDOM && !r->blind &&
+	return r->policy.order != RECLAIM_ORDER_RANDOM && !r->lru.undeferred &&
 	       r->lru.deferred < PEEK_SHARE * r->lru.resident;
 }
 

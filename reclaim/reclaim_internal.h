@@ -24,7 +24,7 @@
  *         how long that interval was
  * @victim_freq: frequency up to which main pages are being evicted
  * @census_evictions: the eviction clock at the last census
- * @blind: in this pass accessed bits no longer tell pages apart
+ * @searching: the last pick gave up before it had looked everywhere
  * @ttl_taken: pages under min_ttl evicted since the last pass
  */
 struct reclaim {
@@ -52,7 +52,7 @@ struct reclaim {
 	uint32_t rounds; /* since the last halving */
 	uint64_t census_evictions;
 	bool ttl_taken;
-	bool blind;
+	bool searching;
 	struct reclaim_stats stats; /* counters only */
 };
 

@@ -151,7 +151,7 @@ void reclaim_end_pass(struct reclaim *r, uint64_t cost_ns)
 	take_stock(r, capacity);
 	r->stats.thrashing = r->ttl_taken;
 	r->ttl_taken = false;
-	r->blind = false;
+	r->searching = false;
 }
 
 bool reclaim_is_thrashing(const struct reclaim *r)

@@ -9,13 +9,31 @@
 #include "tiers.h"
 
 /**
- * struct sweep - where it stands
- * @key: pages with keys up to this one are taken in this circle
+ * struct sweep_hand - where in a circle, and what is known of the way so far
+ * @moves: the circle has begun
  * @start: first stretch of the circle
- * @step: from one stretch to the next, modulo @nr_stretches, to which it has no common divisor
  * @nth: which stretch of the circle
  * @word: which word of the stretch
- * @bit: pages of that word below this one had their turn and came back
+ * @bit: pages of that word below this one had their turn
+ * @seen_key, @seen_youth: what all searches of this circle were allowed to take ends here
+ * @wet_key: keys from this one on may have come back behind the hand
+ */
+struct sweep_hand {
+	bool moves;
+	uint32_t start;
+	uint32_t nth;
+	uint32_t word;
+	uint32_t bit;
+	uint32_t seen_key;
+	uint32_t seen_youth;
+	uint32_t wet_key;
+};
+
+/**
+ * struct sweep - where it stands
+ * @key: pages with keys up to this one are taken in this circle
+ * @step: from one stretch to the next, modulo @nr_stretches, to which it has no common divisor
+ * @stray: for what came back at keys that the sweep has left behind
  * @dry_key, @dry_youth: nothing is left with keys and youths below these: do not look again before
  *         something changes
  */
@@ -23,11 +41,9 @@ struct sweep {
 	enum lru_key_order order;
 	uint32_t key;
 	uint32_t nr_stretches;
-	uint32_t start;
 	uint32_t step;
-	uint32_t nth;
-	uint32_t word;
-	uint32_t bit;
+	struct sweep_hand hand;
+	struct sweep_hand stray;
 	uint32_t dry_key;
 	uint32_t dry_youth;
 };
@@ -38,6 +54,7 @@ struct sweep_batch {
 	uint32_t nr;
 	uint32_t room; /* in @runs */
 	uint32_t left; /* pages still wanted */
+	uint32_t looks; /* words that may still be looked at */
 };
 
 /**
@@ -61,15 +78,9 @@ void sweep_restart(struct sweep *s, const struct lru_gen *lru, const struct cens
 		   enum lru_key_order order, uint64_t random);
 
 /** sweep_wet() - there may be something to take with this key, or above */
-static inline void sweep_wet(struct sweep *s, uint32_t key)
-{
-	s->dry_key = MIN(s->dry_key, key);
-}
+void sweep_wet(struct sweep *s, uint32_t key);
 
-/** sweep_note_back() - page @idx came back and may be picked: not before others that are as cold */
-void sweep_note_back(struct sweep *s, uint32_t idx);
-
-/** sweep_take() - isolate pages until @b is full or nothing is left that @rules allow */
+/** sweep_take() - isolate pages until @b is full, its looks are used up, or nothing is left that @rules allow */
 void sweep_take(struct sweep *s, struct lru_gen *lru, const struct census *c,
 		const struct sweep_rules *rules, struct sweep_batch *b);
 

@@ -27,6 +27,7 @@
 #define PICK_RUNS  BATCH_PAGES
 #define PAUSE_NS   200000000ull /* after a store error */
 #define BUSY_NS	   1000000ull	/* after a batch of which nothing could be had */
+#define REST_US	   50
 
 #define UD_KICK UINT64_MAX
 
@@ -133,6 +134,29 @@ static bool is_urgent(const struct guest *g)
 	return atomic_load(&g->starved) || atomic_load(&g->resident) > half;
 }
 
+/*
+ * A search of a large guest comes in pieces: faults want the lock in between. Without a rest it would be ours
+ * again before one that waits is awake.
+ */
+static uint32_t pick(struct evictor *e, struct page_run *runs, uint32_t want)
+{
+	struct guest *g = e->g;
+	bool searching = false;
+	uint32_t nr;
+
+	do {
+		if (searching)
+			usleep(REST_US);
+		guest_lock_lru(g);
+		nr = reclaim_pick(g->lru, runs, PICK_RUNS, want, false);
+		if (!nr && !reclaim_is_searching(g->lru) && is_urgent(g))
+			nr = reclaim_pick(g->lru, runs, PICK_RUNS, want, true);
+		searching = reclaim_is_searching(g->lru);
+		guest_unlock_lru(g);
+	} while (!nr && searching && !atomic_load(&e->stop));
+	return nr;
+}
+
 /* Pick and start one batch of at most @want pages. Returns false when there was nothing to pick. */
 static bool start_batch(struct evictor *e, unsigned int id, uint32_t want)
 {
@@ -142,11 +166,7 @@ static bool start_batch(struct evictor *e, unsigned int id, uint32_t want)
 	uint32_t nr;
 
 	want = MIN(want, BATCH_PAGES);
-	guest_lock_lru(g);
-	nr = reclaim_pick(g->lru, runs, PICK_RUNS, want, false);
-	if (!nr && is_urgent(g))
-		nr = reclaim_pick(g->lru, runs, PICK_RUNS, want, true);
-	guest_unlock_lru(g);
+	nr = pick(e, runs, want);
 	if (!nr)
 		return false;
 	batch_prepare(g, b, e->tag++, runs, nr);

@@ -6,8 +6,7 @@
  * to look at accessed bits and where, and what to read ahead. It makes no system calls, has no
  * threads, no clock and allocates nothing: memory and time are handed in. One caller at a time (the
  * daemon holds the guest's LRU lock around each call); calls are short: a note costs a few words
- * per 64 pages, the end of a pass looks at a bounded sample. A pick mostly finds its pages nearby, but may
- * walk the whole guest to find few or none (BENCHMARKING.md).
+ * per 64 pages, a pick and the end of a pass look at a bounded number of pages (BENCHMARKING.md).
  *
  * Terms are those of the multi-gen LRU: generations are numbered by a sequence that only grows, the
  * window is min_seq..max_seq. *Aging* makes a new youngest generation, *eviction* consumes the
@@ -167,10 +166,15 @@ uint32_t reclaim_high_watermark(const struct reclaim *r);
  * @urgent: faults are waiting: take what is protected (young generations, min_ttl) too when nothing
  *          else is left
  *
- * Returns the number of runs; 0 when nothing may be picked (look again after a pass, or try @urgent).
+ * Returns the number of runs. It looks at 2^18 pages at most, so that the lock is not held for long, and may
+ * find less than there is, or nothing: if reclaim_is_searching(), call again. If not, and 0 was returned,
+ * there is nothing: look again after a pass, or try @urgent.
  */
 uint32_t reclaim_pick(struct reclaim *r, struct page_run *runs, uint32_t nr_runs, uint32_t max,
 		      bool urgent);
+
+/** reclaim_is_searching() - did the last pick give up before it had looked everywhere? */
+bool reclaim_is_searching(const struct reclaim *r);
 
 /**
  * reclaim_wants_peek() - is a look at the accessed bits of what was just picked worth its cost?

@@ -145,19 +145,25 @@ static void ebb_maybe_pass(struct ebb *ebb, uint64_t now)
 		ebb_pass(ebb);
 }
 
+static uint32_t ebb_pick(struct ebb *ebb)
+{
+	struct page_run run;
+
+	do {
+		if (reclaim_pick(ebb->core, &run, 1, 1, false) ||
+		    (!reclaim_is_searching(ebb->core) &&
+		     reclaim_pick(ebb->core, &run, 1, 1, true)))
+			return run.first;
+	} while (reclaim_is_searching(ebb->core));
+	fprintf(stderr, "ebb-sim: the core found nothing to evict of %" PRIu32 "\n", ebb->resident);
+	exit(1);
+}
+
 static void ebb_evict(struct ebb *ebb)
 {
 	for (uint32_t skips = 0;; skips++) {
-		struct page_run run;
-		uint32_t page;
+		uint32_t page = ebb_pick(ebb);
 
-		if (!reclaim_pick(ebb->core, &run, 1, 1, false) &&
-		    !reclaim_pick(ebb->core, &run, 1, 1, true)) {
-			fprintf(stderr, "ebb-sim: the core found nothing to evict of %" PRIu32 "\n",
-				ebb->resident);
-			exit(1);
-		}
-		page = run.first;
 		if (skips < SKIPS_MAX && reclaim_wants_peek(ebb->core) && ebb_bit(ebb, page) &&
 		    reclaim_spare_young(ebb->core, page))
 			continue;

@@ -272,7 +272,7 @@ static inline void model_compare(const struct model *m)
 	must(st.limit == m->limit && st.isolated == isolated);
 	must(st.probation == model_count_probation(m));
 	must(m->r->lru.deferred == model_count_deferred(m));
-	must(m->r->reused == m->reused && m->r->blind == m->blind);
+	must(m->r->reused == m->reused && m->r->lru.undeferred == m->blind);
 	model_compare_gens(m, &st);
 	model_compare_counters(m, &st);
 	model_compare_queue(m);

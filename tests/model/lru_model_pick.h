@@ -25,16 +25,23 @@ struct model_pick {
 	uint32_t left, runs, end;
 };
 
-static inline bool model_pickable(const struct model_page *p)
+static inline bool model_pickable(const struct model *m, const struct model_page *p)
 {
-	return p->resident && !p->isolated && !p->deferred;
+	return p->resident && !p->isolated && (!p->deferred || m->blind);
+}
+
+static inline void model_isolate(struct model_page *p)
+{
+	p->isolated = true;
+	p->deferred = false;
+	p->picked = false;
 }
 
 /* May main page @p go, if none of youth @youth_end or more may? */
 static inline bool model_may_go(const struct model *m, const struct model_pick *k,
 				const struct model_page *p, uint32_t youth_end)
 {
-	if (!model_pickable(p) || p->probation || p->youth >= youth_end)
+	if (!model_pickable(m, p) || p->probation || p->youth >= youth_end)
 		return false;
 	return k->urgent || m->r->sweep.order == LRU_BY_FREQUENCY ||
 	       p->youth <= LRU_YOUTH_MAX - RECLAIM_MIN_NR_GENS;
@@ -69,13 +76,12 @@ static inline uint32_t model_take_probation(struct model *m, struct model_pick *
 
 		if (idx == RECLAIM_NO_PAGE)
 			break;
-		if (!model_pickable(&m->pages[idx])) {
+		if (!model_pickable(m, &m->pages[idx])) {
 			model_enqueue(m, idx);
 			continue;
 		}
 		must(m->pages[idx].picked);
-		m->pages[idx].picked = false;
-		m->pages[idx].isolated = true;
+		model_isolate(&m->pages[idx]);
 		k->runs += !k->runs || k->end != idx;
 		k->end = idx + 1;
 		k->left--;
@@ -116,14 +122,14 @@ static inline uint32_t model_take_main(struct model *m, struct model_pick *k, ui
 	}
 	must(!nr || nr == k->nr_main);
 	/* Runs are counted before neighbours are joined: only room for each page alone is surely enough. */
-	short_of_pages = nr < k->left && k->room > k->max - k->left + nr;
+	short_of_pages = !m->r->searching && nr < k->left && k->room > k->max - k->left + nr;
 	must(!short_of_pages || !stay);
 	model_put_off(m, k, youth_end, short_of_pages);
 	for (uint32_t i = 0; i < m->nr && nr; i++) {
 		struct model_page *p = &m->pages[i];
 
-		p->isolated |= p->picked && !p->probation;
-		p->picked &= p->probation;
+		if (p->picked && !p->probation)
+			model_isolate(p);
 	}
 	k->left -= nr;
 	k->nr_main -= nr;
@@ -142,6 +148,8 @@ static inline void model_pick_coldest(struct model *m, struct model_pick *k)
 	if (probation - MIN(probation, isolated) >= room)
 		taken = model_take_probation(m, k, probation - room + 1);
 	taken += model_take_main(m, k, k->ttl_end);
+	if (m->r->searching && (taken || !k->nr_main))
+		return; /* it gave up on the way */
 	if (!taken && k->urgent && k->ttl_end <= LRU_YOUTH_MAX) {
 		taken = model_take_main(m, k, LRU_YOUTH_MAX + 1);
 		m->ttl_taken |= taken > 0;
@@ -158,12 +166,12 @@ static inline void model_pick_random(struct model *m, struct model_pick *k)
 	for (uint32_t i = 0; i < m->nr; i++) {
 		struct model_page *p = &m->pages[i];
 
-		if (!model_pickable(p))
+		if (!model_pickable(m, p))
 			continue;
 		nr += p->picked;
 		stay += !p->picked;
-		p->isolated = p->picked;
-		p->picked = false;
+		if (p->picked)
+			model_isolate(p);
 	}
 	k->left -= nr;
 	must(!k->left || !stay || nr >= k->room);
@@ -209,9 +217,7 @@ static inline void model_check_pick(struct model *m, struct model_pick *k,
 		return;
 	}
 	model_pick(m, k);
-	if (k->left == k->max && k->urgent && model_count_deferred(m)) {
-		for (uint32_t i = 0; i < m->nr; i++)
-			m->pages[i].deferred = false;
+	if (!m->r->searching && k->left == k->max && k->urgent && model_count_deferred(m) && !m->blind) {
 		m->blind = true;
 		model_pick(m, k);
 	}

@@ -144,6 +144,17 @@ static void test_window(void **state)
 	model_end(&m);
 }
 
+/* As often as it takes to find something, or to know that there is nothing. */
+static uint32_t search(struct page_run *runs, uint32_t max, bool urgent)
+{
+	uint32_t nr;
+
+	do
+		nr = reclaim_pick(m.r, runs, MODEL_ROOM, max, urgent);
+	while (!nr && reclaim_is_searching(m.r));
+	return nr;
+}
+
 /* What stays cold is taken in the end, each page once before any is taken twice. */
 static void fair(enum reclaim_order order)
 {
@@ -151,7 +162,7 @@ static void fair(enum reclaim_order order)
 	uint32_t nr_pages = 20000, taken = 0, nr;
 
 	fill(nr_pages, order);
-	while ((nr = reclaim_pick(m.r, runs, MODEL_ROOM, 64, false))) {
+	while ((nr = search(runs, 64, false))) {
 		for (uint32_t i = 0; i < nr; i++)
 			for (uint32_t p = runs[i].first; p < runs[i].first + runs[i].nr; p++) {
 				assert_false(m.pages[p].picked);
@@ -166,7 +177,7 @@ static void fair(enum reclaim_order order)
 	}
 	assert_int_equal(taken, nr_pages);
 	whole_pass();
-	for (taken = 0; (nr = reclaim_pick(m.r, runs, MODEL_ROOM, 64, false));)
+	for (taken = 0; (nr = search(runs, 64, false));)
 		for (uint32_t i = 0; i < nr; i++)
 			taken += runs[i].nr;
 	assert_int_equal(taken, nr_pages / 2);
@@ -181,7 +192,7 @@ static void fair_circle(enum reclaim_order order)
 
 	fill(nr_pages, order);
 	while (taken < nr_pages) {
-		nr = reclaim_pick(m.r, runs, MODEL_ROOM, MIN(64u, nr_pages - taken), false);
+		nr = search(runs, MIN(64u, nr_pages - taken), false);
 		assert_true(nr);
 		for (uint32_t i = 0; i < nr; i++)
 			for (uint32_t p = runs[i].first; p < runs[i].first + runs[i].nr; p++) {
@@ -266,7 +277,7 @@ static void coldest_first(enum reclaim_order order, bool urgent, uint32_t nr_pag
 	plan_circles(by, circle_of);
 	for (uint32_t i = 0; i < nr_pages; i++)
 		may += urgent || by == LRU_BY_FREQUENCY || key_of(by, i) < 2 * (LRU_FREQ_MAX + 1);
-	while ((nr = reclaim_pick(m.r, runs, MODEL_ROOM, 1, urgent))) {
+	while ((nr = search(runs, 1, urgent))) {
 		assert_int_equal(nr, 1);
 		assert_true(circle_of[key_of(by, runs[0].first)] >= circle);
 		circle = circle_of[key_of(by, runs[0].first)];

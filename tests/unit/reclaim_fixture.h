@@ -103,7 +103,7 @@ static inline uint32_t evict_all(uint32_t max, bool urgent, uint32_t first, uint
 {
 	uint32_t found = 0, n;
 
-	while (max && (n = reclaim_pick(r, runs, ROOM, max, urgent)))
+	while (max && ((n = reclaim_pick(r, runs, ROOM, max, urgent)) || reclaim_is_searching(r)))
 		for (uint32_t i = 0; i < n; i++) {
 			for (uint32_t p = runs[i].first; p < runs[i].first + runs[i].nr; p++)
 				found += p >= first && p < first + nr;

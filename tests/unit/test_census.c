@@ -37,6 +37,7 @@ static void count_plainly(struct census *c)
 		c->all[youth][freq]++;
 		c->resident[youth][freq] += !!(word.resident & word_bit(i));
 		c->main[youth][freq] += !!(word.resident & ~word.probation & word_bit(i));
+		c->words += i % WORD_PAGES == 0 && word.resident & ~word.probation;
 	}
 }
 

@@ -269,24 +269,32 @@ static void test_isolated_and_deferred(void **state)
 	lru_gen_enter(&lru, 1, 0xff, 0);
 	lru_gen_isolate(&lru, 1, 0x0f);
 	lru_gen_defer(&lru, 1, 0x10);
-	assert_int_equal(lru_gen_pickable(&lru), 3);
-	assert_true(word_pickable(lru_gen_word(&lru, 1)) == 0xe0);
+	assert_int_equal(lru_gen_nr_pickable(&lru), 3);
+	assert_true(lru_gen_pickable(&lru, lru_gen_word(&lru, 1)) == 0xe0);
 	assert_true(lru_gen_is_isolated(&lru, 64) && !lru_gen_is_isolated(&lru, 68));
 	lru_gen_put_back(&lru, 64, false);
 	lru_gen_put_back(&lru, 65, true);
 	assert_int_equal(lru.isolated, 2);
 	assert_int_equal(lru.deferred, 2);
-	assert_true(word_pickable(lru_gen_word(&lru, 1)) == 0xe1);
+	assert_true(lru_gen_pickable(&lru, lru_gen_word(&lru, 1)) == 0xe1);
 	lru_gen_end_pass(&lru);
 	assert_int_equal(lru.isolated, 2); /* handed out is handed out */
-	assert_true(word_pickable(lru_gen_word(&lru, 1)) == 0xf3);
+	assert_true(lru_gen_pickable(&lru, lru_gen_word(&lru, 1)) == 0xf3);
 	lru_gen_defer(&lru, 1, 0x3);
 	lru_gen_word(&lru, 1)->touched = 0x80;
 	lru_gen_undefer(&lru);
-	assert_int_equal(lru.deferred, 0);
+	assert_int_equal(lru_gen_nr_pickable(&lru), 6);
 	assert_int_equal(lru_gen_word(&lru, 1)->touched, 0x80);
-	assert_true(word_pickable(lru_gen_word(&lru, 1)) == 0xf3);
+	assert_true(lru_gen_pickable(&lru, lru_gen_word(&lru, 1)) == 0xf3);
+	lru_gen_isolate(&lru, 1, 0x1); /* one of those put off: from now on it is not */
+	assert_int_equal(lru.deferred, 1);
+	assert_true(verify());
+	lru_gen_put_back(&lru, 64, true);
+	assert_int_equal(lru.deferred, 2);
+	assert_true(lru_gen_pickable(&lru, lru_gen_word(&lru, 1)) == 0xf3);
+	lru_gen_end_pass(&lru);
 	lru_gen_defer(&lru, 1, 0x3);
+	assert_true(lru_gen_pickable(&lru, lru_gen_word(&lru, 1)) == 0xf0);
 	lru_gen_leave(&lru, 1, 0xff);
 	assert_int_equal(lru.deferred + lru.isolated + lru.resident, 0);
 	assert_true(verify());

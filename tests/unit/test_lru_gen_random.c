@@ -57,7 +57,8 @@ static void do_something(uint32_t what, uint32_t w, uint64_t wanted)
 {
 	const struct lru_word was = lru_gen_peek_word(&lru, w);
 	const uint64_t choice[] = {~was.resident, was.resident, ~was.resident, was.resident,
-				   ~0ULL, ~0ULL, ~0ULL, word_pickable(&was), word_pickable(&was)};
+				   ~0ULL, ~0ULL, ~0ULL, lru_gen_pickable(&lru, &was),
+				   lru_gen_pickable(&lru, &was)};
 	uint64_t mask = wanted & choice[what] & word_range(w, 0, NR);
 	uint32_t youth = rand_below(4);
 

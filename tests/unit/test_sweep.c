@@ -31,7 +31,7 @@ static void restart(enum lru_key_order order)
 
 static struct sweep_batch take(const struct sweep_rules *rules, uint32_t room, uint32_t max)
 {
-	struct sweep_batch b = {.runs = runs, .room = room, .left = max};
+	struct sweep_batch b = {.runs = runs, .room = room, .left = max, .looks = UINT32_MAX};
 
 	sweep_take(&sweep, &lru, &census, rules, &b);
 	return b;
@@ -109,7 +109,7 @@ static void coldest_first(enum lru_key_order order, uint32_t nr_pages)
 			for (uint32_t i = 0; last && i < nr_pages; i++) {
 				struct lru_word word = lru_gen_peek_word(&lru, i / WORD_PAGES);
 
-				colder += word_pickable(&word) & word_bit(i) &&
+				colder += lru_gen_pickable(&lru, &word) & word_bit(i) &&
 					  key_of(order, i) <= last;
 			}
 			assert_int_equal(colder, 0);
@@ -170,7 +170,7 @@ static void test_start_is_random(void **state)
 			lru_gen_enter(&lru, w, ~0ULL, 0);
 		restart(LRU_BY_GENERATION);
 		others += first != UINT32_MAX && take_one(&anything) / RECLAIM_STRETCH != first;
-		first = sweep.start;
+		first = sweep.hand.start;
 		assert_true(first < 100);
 	}
 	assert_true(others > 10);
@@ -359,9 +359,9 @@ static void test_lesser_search_moves_nothing(void **state)
 		assert_int_equal(take(&old, ROOM, 1).nr, 0);
 		sweep_wet(&sweep, 0); /* as each fault does */
 		key = sweep.key;
-		nth = sweep.nth;
+		nth = sweep.hand.nth;
 		assert_int_equal(take(&old, ROOM, 1).nr, 0);
-		assert_true(sweep.key == key && sweep.nth == nth);
+		assert_true(sweep.key == key && sweep.hand.nth == nth);
 		assert_true(take_one(&anything) / 64 % 2 == 0); /* youth 2: all of it comes first */
 	}
 }
@@ -383,7 +383,6 @@ static void test_back_waits_for_its_circle(void **state)
 		assert_int_equal(tried[idx]++, i / 4096);
 		lru_gen_put_back(&lru, idx, false);
 		sweep_wet(&sweep, 0);
-		sweep_note_back(&sweep, idx);
 	}
 }
 
