@@ -78,9 +78,12 @@ void guest_charge(struct guest *g, uint32_t nr)
 	wake_evictor(g, atomic_fetch_add(&g->resident, nr) + nr);
 }
 
+/* Near the limit there is little slack left, so that the guest ends at it rather than around it. */
 static uint32_t cap_for(uint32_t limit, uint32_t resident)
 {
-	return limit == RECLAIM_NO_LIMIT || resident <= limit ? limit : resident + CAP_SLACK;
+	if (limit == RECLAIM_NO_LIMIT || resident <= limit)
+		return limit;
+	return resident + MIN(CAP_SLACK, (resident - limit) / 2);
 }
 
 /* The cap follows the guest down to its limit, a little above it so that faults go on meanwhile. */
