@@ -66,12 +66,14 @@ enum alarm_call alarm_note_fault(struct alarm *a, const struct alarm_scene *scen
 	enum alarm_call call = ALARM_QUIET;
 
 	a->near += near;
+	if (a->begun) /* before another can begin */
+		review(a, scene);
 	if (a->near > SURGE * expected(a, scene) + SURGE_SHARE * scene->capacity &&
 	    !alarm_is_on(a, scene->now_ns)) {
 		if (scene->now_ns >= a->not_before) {
 			a->until = scene->now_ns + (uint64_t)(DURATION * scene->unit_ns);
 			a->begun = scene->now_ns;
-			a->early = 0;
+			a->early = 1; /* this one */
 			a->late = 0;
 			a->emergencies++;
 			call = ALARM_EMERGENCY;
@@ -82,8 +84,6 @@ enum alarm_call alarm_note_fault(struct alarm *a, const struct alarm_scene *scen
 			call = ALARM_LOOK;
 		}
 	}
-	if (a->begun)
-		review(a, scene);
 	return call;
 }
 

@@ -143,6 +143,23 @@ static void test_backs_off_when_it_does_not_help(void **state)
 	assert_int_equal(alarm.emergencies, ARRAY_SIZE(gaps) + 1);
 }
 
+/* The surge that would begin the next one is also what ends the last: that is reviewed first. */
+static void test_the_next_waits_for_the_review(void **state)
+{
+	make();
+	assert_int_equal(faults(CAPACITY, true), ALARM_EMERGENCY);
+	pass(false);
+	alarm.normal = 0;
+	after(0.1);
+	faults(99, false);
+	after(0.8);
+	faults(99, false);
+	after(0.2);
+	assert_true(faults(CAPACITY, true) != ALARM_EMERGENCY);
+	assert_int_equal(alarm.emergencies, 1);
+	assert_true(alarm.gap == 4);
+}
+
 /* Meanwhile a surge is a reason to look, three times between two regular passes, and not at once. */
 static void test_looks_while_backing_off(void **state)
 {
@@ -172,6 +189,7 @@ int main(void)
 		cmocka_unit_test(test_a_pass_begins_counting_anew),
 		cmocka_unit_test(test_one_that_helped_costs_nothing),
 		cmocka_unit_test(test_backs_off_when_it_does_not_help),
+		cmocka_unit_test(test_the_next_waits_for_the_review),
 		cmocka_unit_test(test_looks_while_backing_off),
 	};
 
