@@ -9,8 +9,9 @@
  * sort evictions into eight boxes, and for each box it is counted how many of its pages were
  * evicted and how many of those came back too soon. Tier 0, no class and no such refault, is the
  * baseline: a tier whose pages come back clearly more often than the baseline's is protected, its
- * pages are passed over once per pass. A guest that calls all its memory precious gains nothing,
- * since its precious pages do not come back more often than themselves.
+ * pages are passed over once per pass. Where hardly anything of tier 0 is evicted, since the agent
+ * gave every page a class, a tier is held against all others together. A guest that calls all its
+ * memory precious gains nothing, since its precious pages do not come back more often than themselves.
  *
  * The controller is the one of the multi-gen LRU (Yu Zhao, Linux 6.1): proportional on the counts of
  * the present interval, integral as an average over the past, here with a half-life of some units of
@@ -23,6 +24,7 @@
 
 #define HALF_LIFE    4.0  /* units of reuse */
 #define MIN_REFAULTS 64.0 /* below, chance */
+#define MIN_EVICTED  64.0 /* of the baseline, the same */
 #define GAIN	     1.5  /* protected: this many times the baseline's share comes back */
 
 size_t tiers_size(uint32_t nr_pages)
@@ -101,12 +103,22 @@ static bool comes_back_more(const struct tier *tier, const struct tier *base)
 void tiers_update(struct tiers *t, double units)
 {
 	double keep = decay_exp2(units / HALF_LIFE);
+	struct tier all = {0};
 
 	t->protected = 0;
 	for (uint32_t i = 0; i < RECLAIM_NR_TIERS; i++) {
 		t->avg[i].evicted = t->avg[i].evicted * keep + t->now[i].evicted;
 		t->avg[i].refaulted = t->avg[i].refaulted * keep + t->now[i].refaulted;
-		if (i && comes_back_more(&t->avg[i], &t->avg[0]))
+		all.evicted += t->avg[i].evicted;
+		all.refaulted += t->avg[i].refaulted;
+	}
+	for (uint32_t i = 1; i < RECLAIM_NR_TIERS; i++) {
+		struct tier base = t->avg[0];
+
+		if (base.evicted < MIN_EVICTED)
+			base = (struct tier) {all.evicted - t->avg[i].evicted,
+					      all.refaulted - t->avg[i].refaulted};
+		if (base.evicted >= MIN_EVICTED && comes_back_more(&t->avg[i], &base))
 			t->protected |= 1u << i;
 	}
 	memset(t->now, 0, sizeof(t->now));

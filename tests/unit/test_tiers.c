@@ -95,7 +95,9 @@ static void test_protects_what_comes_back_more(void **state)
 		{60, 60, 1000, 0, false}, /* a handful: chance */
 		{70, 70, 1000, 0, true},
 		{100000, 70, 1000, 0, false}, /* hardly any come back */
-		{1000, 500, 0, 0, true},
+		{1000, 500, 0, 0, false}, /* there is nothing to compare it with */
+		{1000, 500, 63, 0, false},
+		{1000, 500, 64, 0, true},
 	};
 
 	for (uint32_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -107,6 +109,23 @@ static void test_protects_what_comes_back_more(void **state)
 		assert_int_equal(tiers.protected >> RECLAIM_HINT_KERNEL & 1, rows[i].want);
 		assert_int_equal(tiers.protected & ~(1u << RECLAIM_HINT_KERNEL), 0);
 	}
+}
+
+/* The agent gave every page a class: they are held against each other. */
+static void test_without_a_baseline(void **state)
+{
+	make();
+	tiers_set_hint(&tiers, 0, 64, RECLAIM_HINT_FILE);
+	tiers_set_hint(&tiers, 64, 64, RECLAIM_HINT_ANON);
+	evict(0, 1000, 100);
+	evict(64, 1000, 500);
+	tiers_update(&tiers, 0);
+	assert_int_equal(tiers.protected, 1u << RECLAIM_HINT_ANON);
+	tiers_set_hint(&tiers, 128, 64, RECLAIM_HINT_KERNEL);
+	evict(128, 3000, 1500);
+	tiers_update(&tiers, 0); /* now most come back as often as those of that class */
+	assert_int_equal(tiers.protected & 1u << RECLAIM_HINT_ANON, 0);
+	assert_int_equal(tiers.protected & 1u << RECLAIM_HINT_FILE, 0);
 }
 
 static void test_averages_decay(void **state)
@@ -135,6 +154,7 @@ int main(void)
 		cmocka_unit_test(test_hints_and_refaults_sort),
 		cmocka_unit_test(test_protected_by_word),
 		cmocka_unit_test(test_protects_what_comes_back_more),
+		cmocka_unit_test(test_without_a_baseline),
 		cmocka_unit_test(test_averages_decay),
 	};
 
