@@ -58,12 +58,6 @@ void shadow_note(struct shadow *sh, uint32_t idx, uint64_t now_ns)
 	sh->evictions++;
 }
 
-void shadow_forget(struct shadow *sh, uint32_t idx)
-{
-	if (sh->entries[idx]) /* do not write to memory that was never needed */
-		sh->entries[idx] = 0;
-}
-
 /* What time it was when the clock stood at @evictions, which is not further back than the ring. */
 static uint64_t time_at(const struct shadow *sh, uint64_t evictions, uint64_t now_ns)
 {

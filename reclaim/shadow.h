@@ -13,7 +13,7 @@
 
 /**
  * struct shadow - shadow entries of all pages
- * @entries: 0: never evicted, or forgotten
+ * @entries: 0: never evicted. That of a page discarded since says nothing, and is not asked for
  * @quantum: evictions per tick of the entries
  * @time_quantum: evictions between two entries of @times
  * @evictions: the clock
@@ -34,9 +34,6 @@ void shadow_init(struct shadow *sh, void *mem, uint32_t nr_pages, uint64_t now_n
 
 /** shadow_note() - page @idx was evicted */
 void shadow_note(struct shadow *sh, uint32_t idx, uint64_t now_ns);
-
-/** shadow_forget() - page @idx was discarded */
-void shadow_forget(struct shadow *sh, uint32_t idx);
 
 /**
  * shadow_distance() - evictions since page @idx was evicted, and how long ago that is
