@@ -23,7 +23,7 @@
  *
  * The order in which it catches up does not matter: no two of these change the same plane. Epochs
  * are 16 bits wide and compared for difference only; the census visits every word at least once in
- * nr_words / CENSUS_WORDS passes, at most 2048, and no epoch moves by more than two in a pass.
+ * nr_words / CENSUS_WORDS passes, at most 2048, and no epoch moves by more than 17 in a pass.
  *
  * Counts change with the bits, by the population count of what moved, and never by recounting.
  */

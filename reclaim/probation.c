@@ -65,7 +65,7 @@ uint32_t probation_floor(uint32_t capacity)
 
 uint32_t probation_room(const struct probation *pr, uint32_t capacity)
 {
-	return MAX((uint32_t)pr->target, probation_floor(capacity));
+	return MAX(MIN((uint32_t)pr->target, (uint32_t)(CEILING * capacity)), probation_floor(capacity));
 }
 
 void probation_missed(struct probation *pr, uint32_t capacity)

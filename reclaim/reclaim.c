@@ -70,7 +70,8 @@ struct reclaim_policy reclaim_policy_default(void)
 static bool policy_is_sane(const struct reclaim_policy *p)
 {
 	return p->order < RECLAIM_NR_ORDERS && !(p->features & ~(uint32_t)RECLAIM_ALL_FEATURES) &&
-	       p->period_ns && p->min_period_ns <= p->period_ns && p->scan_permille <= 1000 &&
+	       p->period_ns && p->period_ns <= RECLAIM_TIME_MAX && p->min_ttl_ns <= RECLAIM_TIME_MAX &&
+	       p->min_period_ns <= p->period_ns && p->scan_permille <= 1000 &&
 	       p->ahead_max >= 1 && p->ahead_max <= READAHEAD_MAX;
 }
 
@@ -114,6 +115,8 @@ int reclaim_set_policy(struct reclaim *r, const struct reclaim_policy *policy)
 	if (policy->ahead_max != r->policy.ahead_max)
 		readahead_set_max(&r->ra, policy->ahead_max);
 	r->policy = *policy;
+	if (reclaim_key_order(r) != r->sweep.order)
+		sweep_restart(&r->sweep, &r->lru, &r->census, reclaim_key_order(r), reclaim_random(r));
 	sweep_wet(&r->sweep, 0);
 	return 0;
 }
@@ -263,6 +266,7 @@ static void enter(struct reclaim *r, uint32_t idx, uint32_t youth, bool probatio
 
 	lru_gen_set_probation(&r->lru, w, word_bit(idx), probation);
 	lru_gen_enter(&r->lru, w, word_bit(idx), youth);
+	stretches_note_change(&r->stretches, idx / RECLAIM_STRETCH);
 	if (probation)
 		reclaim_enqueue(r, idx);
 	else
@@ -292,7 +296,6 @@ static void note_fault(struct reclaim *r, uint32_t idx, bool back)
 	lru_gen_count_touch(&r->lru, w, bit);
 	word->touched |= bit;
 	r->reused++;
-	stretches_note_change(&r->stretches, idx / RECLAIM_STRETCH);
 	enter(r, idx, LRU_YOUTH_MAX, !has_proved_itself(r, word, idx, near, repeat));
 }
 

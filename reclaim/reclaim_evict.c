@@ -44,15 +44,19 @@ static void take_probation(struct reclaim *r, struct sweep_batch *b, uint32_t nr
 	}
 }
 
-/* The youngest youth that min_ttl lets go, plus one. */
+/*
+ * The youngest youth that min_ttl lets go, plus one. When a page of a generation was touched last is not
+ * known, but it was before the next generation was born; for the youngest, it may be now.
+ */
 static uint32_t ttl_youth_end(const struct reclaim *r)
 {
 	uint32_t y = 0;
 
-	while (y <= LRU_YOUTH_MAX &&
-	       (!y || r->now_ns - r->lru.birth_ns[y] >= r->policy.min_ttl_ns))
+	if (!r->policy.min_ttl_ns)
+		return LRU_YOUTH_MAX + 1;
+	while (y < LRU_YOUTH_MAX && r->now_ns - r->lru.birth_ns[y + 1] >= r->policy.min_ttl_ns)
 		y++;
-	return r->policy.min_ttl_ns ? y : LRU_YOUTH_MAX + 1;
+	return y;
 }
 
 static void take_main(struct reclaim *r, struct sweep_batch *b, bool urgent, uint32_t youth_end)

@@ -24,6 +24,7 @@
  *         how long that interval was
  * @victim_freq: frequency up to which main pages are being evicted
  * @census_evictions: the eviction clock at the last census
+ * @agings: since the last pass
  * @searching: the last pick gave up before it had looked everywhere
  * @ttl_taken: pages under min_ttl evicted since the last pass
  */
@@ -53,6 +54,7 @@ struct reclaim {
 	uint64_t census_evictions;
 	bool ttl_taken;
 	bool searching;
+	uint32_t agings;
 	struct reclaim_stats stats; /* counters only */
 };
 

@@ -7,11 +7,11 @@
 
 #define STRETCH_WORDS	  (RECLAIM_STRETCH / WORD_PAGES)
 #define AGE_SHARE	  0.7 /* of capacity in the youngest generation: time for a new one */
+#define MAX_AGINGS	  16u /* between passes */
 #define HALVE_ROUNDS_FREQ 64u /* rounds between halvings, by the order in use */
 #define HALVE_ROUNDS_GEN  4u
 #define REUSE_LEAST	  0.25 /* units: shorter intervals say too little about reuse */
 #define REUSE_MOST	  0.999
-
 
 bool reclaim_should_scan(const struct reclaim *r, uint32_t resident)
 {
@@ -36,8 +36,11 @@ static void presume(struct reclaim *r, uint32_t s)
 	r->stats.stretches_skipped++;
 	if (r->stretches.cost != RECLAIM_SCAN_PER_YOUNG_PAGE)
 		return;
-	for (uint32_t w = s * STRETCH_WORDS; w < end; w++)
-		reclaim_note_young(r, w * WORD_PAGES, &r->lru.words[w].resident, 1);
+	for (uint32_t w = s * STRETCH_WORDS; w < end; w++) {
+		uint64_t young = r->lru.words[w].resident & ~r->lru.words[w].ahead;
+
+		reclaim_note_young(r, w * WORD_PAGES, &young, 1);
+	}
 	r->stretches.streak[s] = streak;
 }
 
@@ -109,8 +112,12 @@ static void end_round(struct reclaim *r)
 	lru_gen_end_round(&r->lru, halve);
 }
 
+/* More would tell nothing, and turn the epochs over before the census has been everywhere. */
 void reclaim_age(struct reclaim *r)
 {
+	if (r->agings >= MAX_AGINGS)
+		return;
+	r->agings++;
 	lru_gen_age(&r->lru, r->now_ns);
 	r->stats.agings++;
 	sweep_wet(&r->sweep, 0);
@@ -125,6 +132,15 @@ static void take_stock(struct reclaim *r, uint32_t capacity)
 	graduate_surplus(r, capacity);
 	sweep_restart(&r->sweep, &r->lru, &r->census, reclaim_key_order(r), reclaim_random(r));
 	r->victim_freq = r->sweep.order == LRU_BY_FREQUENCY ? r->sweep.key >> 2 : 0;
+}
+
+/* What min_ttl protects is known by generation: none may last much longer than that. */
+static bool is_time_to_age(const struct reclaim *r, uint32_t capacity)
+{
+	uint64_t age_ns = r->now_ns - r->lru.birth_ns[LRU_YOUTH_MAX];
+
+	return r->lru.by_youth[LRU_YOUTH_MAX] >= AGE_SHARE * capacity ||
+	       (r->policy.min_ttl_ns && age_ns >= r->policy.min_ttl_ns);
 }
 
 void reclaim_end_pass(struct reclaim *r, uint64_t cost_ns)
@@ -144,7 +160,8 @@ void reclaim_end_pass(struct reclaim *r, uint64_t cost_ns)
 	probation_relax(&r->probation, capacity, units);
 	pacer_end_pass(&r->pacer, reason, capacity, r->now_ns, cost_ns);
 	lru_gen_end_pass(&r->lru);
-	if (r->lru.by_youth[LRU_YOUTH_MAX] >= AGE_SHARE * capacity)
+	r->agings = 0;
+	if (is_time_to_age(r, capacity))
 		reclaim_age(r);
 	if (pacer_round_ends(&r->pacer, &r->policy, r->lru.counted, r->lru.resident, r->now_ns))
 		end_round(r);

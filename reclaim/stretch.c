@@ -11,8 +11,8 @@
  * next one. So a stretch of 2 MiB keeps a streak, the number of looks in a row that gave the dear
  * answer (no page young, or nearly all); after two of them it is looked at in every 2nd pass, then
  * every 4th, and is taken to be as it was in between. Its accessed bits stay set until they are
- * read, so nothing is lost, only learned up to three passes later; a fault in a cold stretch, or a
- * page of it seen young just before its eviction, ends the streak at once.
+ * read, so nothing is lost, only learned up to three passes later; a page that enters the
+ * stretch, or one of it seen young just before its eviction, ends the streak at once.
  *
  * Which of its passes a stretch waits for depends on its number, so that the looks spread evenly.
  */

@@ -27,6 +27,7 @@
 #define RECLAIM_NO_LIMIT    UINT32_MAX
 #define RECLAIM_STRETCH	    512u /* pages: 2 MiB, the unit in which passes skip memory */
 #define RECLAIM_PICK_MAX    512u /* pages in one pick at most */
+#define RECLAIM_TIME_MAX    (24ull * 3600 * 1000000000) /* of a knob; ns */
 
 struct reclaim;
 
@@ -57,10 +58,10 @@ enum reclaim_scan_cost {
 struct reclaim_policy {
 	enum reclaim_order order;
 	uint32_t features;	/* of enum reclaim_feature */
-	uint64_t period_ns;	/* between passes, while near the limit */
+	uint64_t period_ns;	/* between passes, while near the limit; at most RECLAIM_TIME_MAX */
 	uint64_t min_period_ns; /* shortest time between passes, whatever happens; at most period_ns */
 	uint32_t scan_permille; /* of one CPU that passes may cost on average; 0 = any */
-	uint64_t min_ttl_ns;	/* a page touched less than this ago goes only when a fault needs room */
+	uint64_t min_ttl_ns;	/* main pages touched less than this ago go only when a fault needs room */
 	uint32_t ahead_max;	/* pages of a read-ahead window, 1..64 */
 };
 
@@ -224,7 +225,7 @@ bool reclaim_next_scan(struct reclaim *r, uint32_t max, struct page_run *ret_run
  */
 void reclaim_end_pass(struct reclaim *r, uint64_t cost_ns);
 
-/** reclaim_age() - begin a new youngest generation now (the administrator's word) */
+/** reclaim_age() - begin a new youngest generation now (the administrator's word); 16 times between passes */
 void reclaim_age(struct reclaim *r);
 
 /* --- decisions: read-ahead ------------------------------------------------------------------ */

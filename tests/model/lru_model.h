@@ -76,6 +76,7 @@ struct model {
 	uint32_t at;
 	bool full;
 	bool blind, ttl_taken;
+	uint32_t agings;
 	uint32_t passes, rounds, round_passes;
 	struct reclaim_stats want;
 	uint32_t centre; /* ranges are chosen near it, so that they meet */

@@ -79,6 +79,7 @@ static inline void model_enter(struct model *m, uint32_t i, enum reclaim_origin 
 	p->youth = p->ahead ? LRU_YOUTH_MAX - 1 : 0;
 	if (p->probation)
 		model_enqueue(m, i);
+	m->stretches[MODEL_STRETCH(i)].changed = true;
 }
 
 static inline void model_step_resident(struct model *m)

@@ -10,6 +10,7 @@
 #define MODEL_AGE_SHARE	   0.7 /* of capacity in the youngest generation: a new one begins */
 #define MODEL_ROUND_SHARE  0.6 /* of resident pages touched: a round ends, */
 #define MODEL_ROUND_PASSES 16u /* or after that many passes */
+#define MODEL_MOST_AGINGS  16u /* between passes */
 #define MODEL_MOST_SKIPPED 3u  /* passes in a row: each stretch is looked at in one of four */
 
 static inline bool model_stretch_holds(const struct model *m, uint32_t first)
@@ -34,7 +35,7 @@ static inline void model_passed_over(struct model *m, uint32_t to)
 		if (m->conf.scan_cost != RECLAIM_SCAN_PER_YOUNG_PAGE)
 			continue;
 		for (uint32_t i = from; i < from + RECLAIM_STRETCH && i < m->nr; i++)
-			if (m->pages[i].resident && !m->pages[i].isolated)
+			if (m->pages[i].resident && !m->pages[i].isolated && !m->pages[i].ahead)
 				model_touch(m, &m->pages[i]);
 	}
 	m->at = MAX(m->at, to);
@@ -77,6 +78,8 @@ static inline bool model_scan(struct model *m, uint32_t max)
 
 static inline void model_age(struct model *m)
 {
+	if (m->agings++ >= MODEL_MOST_AGINGS)
+		return;
 	if (!model_count_youth(m, 0))
 		m->birth_ns[0] = m->birth_ns[1];
 	m->birth_ns[1] = m->birth_ns[2];
@@ -140,7 +143,10 @@ static inline void model_end_pass(struct model *m, uint64_t cost_ns)
 		m->pages[i].touched = false;
 		m->pages[i].deferred = false;
 	}
-	if (model_count_youth(m, LRU_YOUTH_MAX) >= MODEL_AGE_SHARE * capacity)
+	m->agings = 0;
+	if (model_count_youth(m, LRU_YOUTH_MAX) >= MODEL_AGE_SHARE * capacity ||
+	    (m->r->policy.min_ttl_ns &&
+	     m->now_ns - m->birth_ns[LRU_YOUTH_MAX] >= m->r->policy.min_ttl_ns))
 		model_age(m);
 	model_end_round(m, halve_after);
 	model_graduate_surplus(m, capacity);
@@ -199,8 +205,10 @@ static inline void model_step_part(struct model *m)
 
 static inline void model_step_age(struct model *m)
 {
-	reclaim_age(m->r);
-	model_age(m);
+	for (uint32_t agings = model_one_in(m, 20) ? 20 : 1; agings; agings--) {
+		reclaim_age(m->r);
+		model_age(m);
+	}
 }
 
 /* Wanted passes come no closer than they may, and the first ones as soon as they may. */

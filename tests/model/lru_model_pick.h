@@ -14,12 +14,13 @@
 /**
  * struct model_pick - a pick that is being checked
  * @ttl_end: youth below which min_ttl protects nothing
+ * @gave_up: the present search did not look everywhere
  * @nr_main: main pages among those picked
  * @left, @runs, @end: what is still wanted, runs so far, and where the last one ends
  */
 struct model_pick {
 	uint32_t room, max;
-	bool urgent;
+	bool urgent, gave_up;
 	uint32_t ttl_end;
 	uint32_t nr_main;
 	uint32_t left, runs, end;
@@ -57,11 +58,11 @@ static inline bool model_is_protected(const struct model *m, const struct model_
 
 static inline uint32_t model_ttl_end(const struct model *m)
 {
-	uint32_t y = 1;
+	uint32_t y = 0;
 
 	if (!m->r->policy.min_ttl_ns)
 		return LRU_YOUTH_MAX + 1;
-	while (y <= LRU_YOUTH_MAX && m->now_ns - m->birth_ns[y] >= m->r->policy.min_ttl_ns)
+	while (y < LRU_YOUTH_MAX && m->now_ns - m->birth_ns[y + 1] >= m->r->policy.min_ttl_ns)
 		y++;
 	return y;
 }
@@ -122,7 +123,7 @@ static inline uint32_t model_take_main(struct model *m, struct model_pick *k, ui
 	}
 	must(!nr || nr == k->nr_main);
 	/* Runs are counted before neighbours are joined: only room for each page alone is surely enough. */
-	short_of_pages = !m->r->searching && nr < k->left && k->room > k->max - k->left + nr;
+	short_of_pages = !k->gave_up && nr < k->left && k->room > k->max - k->left + nr;
 	must(!short_of_pages || !stay);
 	model_put_off(m, k, youth_end, short_of_pages);
 	for (uint32_t i = 0; i < m->nr && nr; i++) {
@@ -148,7 +149,7 @@ static inline void model_pick_coldest(struct model *m, struct model_pick *k)
 	if (probation - MIN(probation, isolated) >= room)
 		taken = model_take_probation(m, k, probation - room + 1);
 	taken += model_take_main(m, k, k->ttl_end);
-	if (m->r->searching && (taken || !k->nr_main))
+	if (k->gave_up && (taken || !k->nr_main))
 		return; /* it gave up on the way */
 	if (!taken && k->urgent && k->ttl_end <= LRU_YOUTH_MAX) {
 		taken = model_take_main(m, k, LRU_YOUTH_MAX + 1);
@@ -216,8 +217,10 @@ static inline void model_check_pick(struct model *m, struct model_pick *k,
 		must(!nr);
 		return;
 	}
+	k->gave_up = reclaim_is_searching(m->r) && m->r->lru.undeferred == m->blind;
 	model_pick(m, k);
-	if (!m->r->searching && k->left == k->max && k->urgent && model_count_deferred(m) && !m->blind) {
+	if (!k->gave_up && k->left == k->max && k->urgent && model_count_deferred(m) && !m->blind) {
+		k->gave_up = reclaim_is_searching(m->r);
 		m->blind = true;
 		model_pick(m, k);
 	}

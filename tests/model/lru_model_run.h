@@ -132,7 +132,7 @@ static inline void model_drain(struct model *m)
 	do {
 		before = m->want.picked;
 		model_pick_some(m, MODEL_ROOM, RECLAIM_PICK_MAX, true);
-	} while (m->want.picked > before);
+	} while (m->want.picked > before || reclaim_is_searching(m->r));
 	for (uint32_t i = 0; i < m->nr; i++) {
 		must(m->pages[i].resident == m->pages[i].isolated);
 		model_evicted(m, i);

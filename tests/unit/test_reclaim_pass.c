@@ -171,6 +171,41 @@ static void test_young_of_parts(void **state)
 	assert_int_equal(stats().resident, 70);
 }
 
+/* What was read ahead into memory taken for hot has not been used for that. */
+static void test_presumed_is_not_used(void **state)
+{
+	uint64_t young[RECLAIM_STRETCH / 64];
+
+	memset(young, 0xff, sizeof(young));
+	young[7] >>= 8;
+	make(2 * RECLAIM_STRETCH, RECLAIM_ORDER_AUTO, RECLAIM_SCAN_PER_YOUNG_PAGE);
+	reclaim_note_resident(r, 0, RECLAIM_STRETCH - 8, RECLAIM_FOUND);
+	for (int i = 0; i < 4; i++)
+		reclaim_note_young(r, 0, young, 8);
+	assert_true(is_skipped());
+	reclaim_note_resident(r, RECLAIM_STRETCH - 8, 8, RECLAIM_PREFETCH);
+	assert_false(is_skipped()); /* were they used? */
+	for (int i = 0; i < 4; i++)
+		reclaim_note_young(r, 0, young, 8);
+	assert_true(is_skipped());
+	assert_int_equal(stats().ahead_used, 0);
+}
+
+/* Agings without passes end somewhere: nobody grows young again. */
+static void test_agings_without_passes(void **state)
+{
+	make(128, RECLAIM_ORDER_GENERATIONS, RECLAIM_SCAN_PER_PAGE);
+	reclaim_note_resident(r, 0, 128, RECLAIM_FOUND);
+	pass(0, 64);
+	for (uint32_t i = 0; i < 1u << 16; i++)
+		reclaim_age(r);
+	assert_int_equal(stats().agings, 16);
+	assert_int_equal(page(0).seq, stats().min_seq);
+	pass(0, 64);
+	reclaim_age(r);
+	assert_int_equal(stats().agings, 17);
+}
+
 static void test_reasons_are_counted(void **state)
 {
 	struct reclaim_stats s;
@@ -300,6 +335,8 @@ int main(void)
 		cmocka_unit_test_teardown(test_passes_follow_period_budget_and_idleness, teardown),
 		cmocka_unit_test_teardown(test_passes_cover_what_is_resident, teardown),
 		cmocka_unit_test_teardown(test_young_of_parts, teardown),
+		cmocka_unit_test_teardown(test_presumed_is_not_used, teardown),
+		cmocka_unit_test_teardown(test_agings_without_passes, teardown),
 		cmocka_unit_test_teardown(test_reasons_are_counted, teardown),
 		cmocka_unit_test_teardown(test_emergency, teardown),
 		cmocka_unit_test_teardown(test_full_pass_when_asked_for, teardown),

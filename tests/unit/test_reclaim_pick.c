@@ -282,6 +282,79 @@ static void test_min_ttl_and_thrashing(void **state)
 	assert_true(reclaim_pick(r, runs, ROOM, 8, false) > 0);
 }
 
+/* What is touched in every pass is younger than min_ttl, however old its generation; what is not goes. */
+static void test_min_ttl_is_of_the_last_touch(void **state)
+{
+	static const enum reclaim_order orders[] = {RECLAIM_ORDER_FREQUENCY, RECLAIM_ORDER_GENERATIONS};
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(orders); i++) {
+		struct reclaim_policy p;
+
+		make(4096, orders[i], RECLAIM_SCAN_PER_PAGE);
+		p = conf.policy;
+		p.min_ttl_ns = 20 * SEC;
+		assert_int_equal(reclaim_set_policy(r, &p), 0);
+		reclaim_set_limit(r, 4096);
+		reclaim_note_resident(r, 0, 4096, RECLAIM_FOUND);
+		for (int n = 0; n < 30; n++)
+			pass(0, 2000);
+		assert_int_equal(evict_all(4096, false, 0, 2000), 0);
+		assert_int_equal(stats().resident, 2000);
+		for (int n = 0; n < 20; n++) /* 2 s each: twice the 20 s */
+			pass(0, 0);
+		assert_true(evict_all(4096, false, 0, 2000) > 0);
+	}
+}
+
+/* An order acts at once, passes or none. */
+static void test_order_set_at_run_time(void **state)
+{
+	struct reclaim_policy p;
+
+	make(4096, RECLAIM_ORDER_FREQUENCY, RECLAIM_SCAN_PER_PAGE);
+	p = conf.policy;
+	reclaim_set_limit(r, 4096);
+	reclaim_note_resident(r, 0, 4096, RECLAIM_FOUND);
+	for (int n = 0; n < 4; n++)
+		pass(0, 100);
+	reclaim_age(r);
+	reclaim_age(r);
+	pass(200, 100);
+	p.order = RECLAIM_ORDER_GENERATIONS;
+	p.features &= ~(uint32_t)RECLAIM_AGING;
+	assert_int_equal(reclaim_set_policy(r, &p), 0);
+	assert_int_equal(stats().order, RECLAIM_ORDER_GENERATIONS);
+	assert_int_equal(evict_all(4096, false, 200, 100), 0); /* of low frequency, but young */
+	assert_int_equal(stats().resident, 100);
+}
+
+/* 16 GiB: a search that finds nothing comes in pieces, and is not made again. */
+static void test_long_searches_come_in_pieces(void **state)
+{
+	const uint32_t nr = 1u << 22;
+	uint32_t pieces = 0;
+
+	make(nr, RECLAIM_ORDER_GENERATIONS, RECLAIM_SCAN_PER_PAGE);
+	reclaim_set_limit(r, nr);
+	reclaim_note_resident(r, 0, nr, RECLAIM_FOUND);
+	for (int n = 0; n < 3; n++)
+		pass(0, nr);
+	do
+		assert_int_equal(reclaim_pick(r, runs, ROOM, 8, false), 0);
+	while (reclaim_is_searching(r) && ++pieces < 100);
+	assert_in_range(pieces, 15, 17); /* 65536 words, 4096 in each */
+	assert_int_equal(reclaim_pick(r, runs, ROOM, 8, false), 0);
+	assert_false(reclaim_is_searching(r));
+	/* A page that turns cold behind the hand is found by the next search, if not by this one. */
+	reclaim_age(r);
+	reclaim_age(r);
+	reclaim_note_young(r, 64, (const uint64_t[]) {~0ull}, 1);
+	do
+		pieces = reclaim_pick(r, runs, ROOM, 8, false);
+	while (!pieces && reclaim_is_searching(r));
+	assert_true(pieces);
+}
+
 /* 4096 pages of a class of which the first half came back near; nothing else did. */
 static void make_tiers(void)
 {
@@ -381,6 +454,9 @@ int main(void)
 		cmocka_unit_test_teardown(test_spare_young, teardown),
 		cmocka_unit_test_teardown(test_spare_only_who_may_be, teardown),
 		cmocka_unit_test_teardown(test_min_ttl_and_thrashing, teardown),
+		cmocka_unit_test_teardown(test_min_ttl_is_of_the_last_touch, teardown),
+		cmocka_unit_test_teardown(test_order_set_at_run_time, teardown),
+		cmocka_unit_test_teardown(test_long_searches_come_in_pieces, teardown),
 		cmocka_unit_test_teardown(test_tiers_protect_a_class, teardown),
 		cmocka_unit_test_teardown(test_hints_alone_change_nothing, teardown),
 		cmocka_unit_test_teardown(test_all_precious_is_still_evicted, teardown),
