@@ -66,6 +66,7 @@ struct batch {
 	uint32_t tag;
 	unsigned int nr;
 	unsigned int writes_left;
+	uint64_t submitted_ns;
 	unsigned int nr_writes;
 	bool running;
 	bool write_failed;

@@ -92,6 +92,7 @@ static void submit_writes(struct evictor *e, unsigned int id)
 {
 	struct batch *b = &e->batches[id];
 
+	b->submitted_ns = guest_now_ns();
 	for (unsigned int i = 0; i < b->nr_writes; i++) {
 		struct batch_write *w = &b->writes[i];
 		struct io_uring_sqe *sqe = io_uring_get_sqe(&e->ring);
@@ -103,6 +104,7 @@ static void submit_writes(struct evictor *e, unsigned int id)
 		io_uring_prep_writev(sqe, e->g->store.fd, &b->iov[w->iov], w->nr_iov,
 				     store_offset(w->slot));
 		io_uring_sqe_set_data64(sqe, (uint64_t)id << 32 | i);
+		ioflow_begin(&e->g->io, w->len);
 	}
 	io_uring_submit(&e->ring);
 }
@@ -194,7 +196,7 @@ static bool start_batches(struct evictor *e)
 
 	if (guest_now_ns() < e->pause_until)
 		return false;
-	for (unsigned int id = 0; id < NR_BATCHES; id++) {
+	for (unsigned int id = 0; id < ioflow_batches(&e->g->io, NR_BATCHES); id++) {
 		uint32_t want;
 
 		if (e->batches[id].running)
@@ -205,6 +207,11 @@ static bool start_batches(struct evictor *e)
 		any = true;
 	}
 	return any;
+}
+
+static void note_write(struct evictor *e, const struct batch *b, unsigned int nr)
+{
+	ioflow_note(&e->g->io, IO_WRITE, b->writes[nr].len, guest_now_ns() - b->submitted_ns);
 }
 
 static bool reap(struct evictor *e)
@@ -225,6 +232,7 @@ static bool reap(struct evictor *e)
 				continue; /* nothing was there: a spurious wake-up */
 			continue;
 		}
+		note_write(e, &e->batches[data >> 32], (unsigned int)data);
 		batch_write_done(e->g, &e->batches[data >> 32], (unsigned int)data, res);
 		if (!e->batches[data >> 32].writes_left)
 			finish(e, (unsigned int)(data >> 32));

@@ -176,6 +176,14 @@ static void arm_poll(struct fault *f, bool *armed, int fd, uint64_t id)
 	*armed = true;
 }
 
+/* Until what waits is looked at again, if nothing happens before. */
+static uint64_t wait_ns(const struct fault *f)
+{
+	uint64_t pause = ioflow_pause(&f->g->io);
+
+	return pause ? MIN(pause, WAIT_NS) : WAIT_NS;
+}
+
 /*
  * Hand over what was prepared and, if @wait, sleep until a read is done, a message comes or we are kicked: one
  * system call. No message is missed: the poll is armed after the last drain, and a descriptor that is
@@ -193,7 +201,7 @@ static void submit_and_sleep(struct fault *f, bool wait)
 	if (f->soon)
 		ts = (struct __kernel_timespec){.tv_nsec = 30000};
 	else if (f->nr_waiting)
-		ts = (struct __kernel_timespec){.tv_nsec = 5000000};
+		ts = (struct __kernel_timespec){.tv_nsec = (long long)wait_ns(f)};
 	arm_poll(f, &f->uffd_armed, f->g->rem.uffd, UD_UFFD);
 	arm_poll(f, &f->kick_armed, f->g->fault_kick, UD_KICK);
 	io_uring_submit_and_wait_timeout(&f->ring, &cqe, 1, &ts, NULL);

@@ -18,6 +18,7 @@
 #define NR_FILLS   128u	 /* reads in flight */
 #define NR_WAITING 8192u /* faults known and not served; beyond that they are woken to fault again */
 #define READ_TRIES 3u
+#define WAIT_NS	   5000000ull	/* for room or a state, before all that wait are looked at again */
 #define RETRY_NS   500000000ull /* before a page is tried again that could not be read or installed */
 
 /* A fault that found no room this long, while nothing could be evicted, is let over the limit: a guest
@@ -29,11 +30,13 @@ struct fill {
 	uint32_t first, nr, slot;
 	uint32_t tries;
 	uint64_t since;
+	uint64_t submitted_ns;
 };
 
 struct waiting {
 	uint32_t idx;
-	uint32_t msg; /* enum page_msg */
+	uint16_t msg; /* enum page_msg */
+	bool is_held; /* for the guest's share of the disk */
 	uint64_t since;
 	uint64_t not_before;
 };
@@ -89,7 +92,7 @@ enum served fault_serve_zero(struct fault *f, const struct region *r, struct wai
 /* --- fault_store.c -------------------------------------------------------------------------- */
 
 enum served fault_serve_from_store(struct fault *f, const struct region *r,
-				   const struct waiting *w);
+				   struct waiting *w);
 
 /** fault_fill_done() - the read of fill @id completed with @res */
 void fault_fill_done(struct fault *f, unsigned int id, int res);

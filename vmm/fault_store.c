@@ -45,6 +45,8 @@ static void submit_read(struct fault *f, unsigned int id)
 	io_uring_prep_read(sqe, f->g->store.fd, fill_buffer(f, id),
 			   (unsigned int)pages_to_bytes(fill->nr), store_offset(fill->slot));
 	io_uring_sqe_set_data64(sqe, id);
+	fill->submitted_ns = guest_now_ns();
+	ioflow_begin(&f->g->io, fill->nr);
 	f->inflight++;
 }
 
@@ -75,7 +77,7 @@ static uint32_t own_readahead(struct guest *g, const struct region *r, uint32_t 
 }
 
 enum served fault_serve_from_store(struct fault *f, const struct region *r,
-				    const struct waiting *w)
+				    struct waiting *w)
 {
 	struct guest *g = f->g;
 	unsigned int id;
@@ -83,6 +85,12 @@ enum served fault_serve_from_store(struct fault *f, const struct region *r,
 
 	if (!f->nr_free)
 		return LATER; /* a completion comes first */
+	if (!ioflow_may_read(&g->io, f->inflight)) { /* here too */
+		if (!w->is_held)
+			guest_count(&g->io.held, 1);
+		w->is_held = true;
+		return LATER;
+	}
 	if (!fault_charge(f, w))
 		return LATER;
 	if (!page_try_fill(&g->pt, w->idx, &slot)) {
@@ -231,6 +239,7 @@ void fault_fill_done(struct fault *f, unsigned int id, int res)
 	uint32_t done;
 
 	f->inflight--;
+	ioflow_note(&g->io, IO_READ, fill->nr, guest_now_ns() - fill->submitted_ns);
 	if (!fill_is_good(g, fill, fill_buffer(f, id), res)) {
 		read_failed(f, id, res);
 		return;

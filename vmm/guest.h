@@ -29,6 +29,7 @@
 #include <reclaim/page_table.h>
 #include "gate.h"
 #include "hist.h"
+#include "ioflow.h"
 #include "pinguard.h"
 #include "procmem.h"
 #include "remote.h"
@@ -132,6 +133,7 @@ struct guest {
 
 	struct fault *fault;
 	struct evictor *evictor;
+	struct ioflow io;
 	struct guest_counters c;
 	struct hist fault_hist; /* message read to page installed */
 	bool busy;	/* a long command works on it; daemon.lock */

@@ -53,6 +53,7 @@ struct guest *guest_new(const struct guest_conf *conf, struct ebb_err *err)
 	g->split_idx = UINT32_MAX;
 	g->limit = g->cap = RECLAIM_NO_LIMIT;
 	g->evict_above = RECLAIM_NO_LIMIT;
+	ioflow_join(&g->io);
 	pthread_mutex_init(&g->lru_lock, NULL);
 	pthread_mutex_init(&g->zap_lock, NULL);
 	pthread_mutex_init(&g->ring_lock, NULL);
@@ -72,6 +73,7 @@ void guest_free(struct guest *g, bool remove)
 {
 	if (!g)
 		return;
+	ioflow_leave(&g->io);
 	remote_forget(&g->rem);
 	if (g->store.map) /* first: a state file without its store is swept, the reverse is not known of */
 		store_close(&g->store, remove);

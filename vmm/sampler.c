@@ -104,6 +104,7 @@ static void *sampler_main(void *arg)
 
 		pthread_mutex_unlock(&s->lock);
 		visit_guests(&s->host);
+		ioflow_update(guest_now_ns());
 		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_nsec += PERIOD_MS * 1000000L;
 		if (until.tv_nsec >= 1000000000L) {
