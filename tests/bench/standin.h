@@ -41,8 +41,10 @@
 #define STANDIN_WORDS	 (EBB_PAGE_SIZE / sizeof(uint64_t))
 #define STANDIN_MARKS	 2u
 #define STANDIN_WAIT_MS	 120000
+#define STANDIN_HOT_PCT	 60u /* of the memory, that STANDIN_HOT touches ... */
+#define STANDIN_COLD_PCT 10u /* ... but for so many of its touches, which may go anywhere */
 
-enum standin_pattern { STANDIN_READ, STANDIN_HALF_WRITES, STANDIN_SEQUENTIAL };
+enum standin_pattern { STANDIN_READ, STANDIN_HALF_WRITES, STANDIN_SEQUENTIAL, STANDIN_HOT };
 enum standin_memory { STANDIN_SHARED, STANDIN_ANON };
 enum standin_phase { STANDIN_WARM, STANDIN_MEASURE, STANDIN_STOP };
 enum standin_command { STANDIN_RUN = 1, STANDIN_JOIN, STANDIN_VERIFY };
@@ -72,6 +74,8 @@ struct standin_conf {
 	enum standin_memory memory;
 	uint64_t bytes;
 	const char *cgroup_procs; /* file to write the pid to before the memory is, NULL: none */
+	unsigned int rest_us;	  /* of a thread, after each touch */
+	unsigned int fault_ns;	  /* a touch that takes longer is a fault; 0: STANDIN_FAULT_NS */
 };
 
 static inline uint64_t standin_now_ns(void)
@@ -174,7 +178,9 @@ static inline uint32_t standin_next_page(struct standin_child *c, unsigned int i
 		c->cursor[id] = c->cursor[id] + 1 < share ? c->cursor[id] + 1 : 0;
 		return id * share + c->cursor[id];
 	}
-	return (uint32_t)(random % share) * c->nr_threads + id;
+	if (c->pattern == STANDIN_HOT && (random >> 32 & 0xffff) % 100 >= STANDIN_COLD_PCT)
+		share = share * STANDIN_HOT_PCT / 100;
+	return (uint32_t)(random & UINT32_MAX) % share * c->nr_threads + id;
 }
 
 static void *standin_thread_main(void *arg)
@@ -183,6 +189,7 @@ static void *standin_thread_main(void *arg)
 	struct standin_child *c = t->c;
 	struct standin_worker *w = &c->shared->worker[t->id];
 	uint64_t state = standin_now_ns() * 2 + t->id;
+	uint64_t fault_ns = c->conf->fault_ns ? c->conf->fault_ns : STANDIN_FAULT_NS;
 	int phase;
 
 	while ((phase = atomic_load_explicit(&c->shared->phase, memory_order_relaxed)) !=
@@ -191,11 +198,13 @@ static void *standin_thread_main(void *arg)
 		uint32_t word = STANDIN_MARKS + (uint32_t)(random >> 48) % (STANDIN_WORDS - STANDIN_MARKS);
 		bool write = c->pattern == STANDIN_HALF_WRITES && random >> 40 & 1;
 
-		ns = standin_touch(c, standin_next_page(c, t->id, random & 0xffffffffff), word, write);
+		ns = standin_touch(c, standin_next_page(c, t->id, random), word, write);
+		if (c->conf->rest_us)
+			usleep(c->conf->rest_us);
 		if (phase != STANDIN_MEASURE)
 			continue;
 		w->touches++;
-		if (ns > STANDIN_FAULT_NS)
+		if (ns > fault_ns)
 			bench_hist_add(&w->faults, ns);
 	}
 	free(t);
