@@ -14,6 +14,7 @@
 
 #include "control.h"
 #include "guest.h"
+#include "headroom.h"
 #include "sampler.h"
 
 struct daemon_conf {
@@ -23,6 +24,7 @@ struct daemon_conf {
 	struct reclaim_policy policy;
 	uint64_t seed;
 	bool any_process;
+	uint64_t drain_reserve; /* bytes; see headroom.h */
 };
 
 struct daemon {
@@ -76,8 +78,15 @@ struct guest *daemon_next_guest(void *arg, struct guest *last);
 /** daemon_unfit() - for the sampler: let @g go in a thread of its own */
 void daemon_unfit(void *arg, struct guest *g, const char *why);
 
-/** daemon_let_go() - detach a claimed guest, take it off the list and free it; on failure it stays */
-int daemon_let_go(struct daemon *d, struct guest *g, const char *reason, struct ebb_err *err);
+/** daemon_keep_sampler_off() - wait until the sampler has left a claimed guest; it does not come back */
+void daemon_keep_sampler_off(struct daemon *d, struct guest *g);
+
+/**
+ * daemon_let_go() - detach a claimed guest, take it off the list and free it; on failure it stays
+ * @watch: see guest_detach()
+ */
+int daemon_let_go(struct daemon *d, struct guest *g, const char *reason, bool watch,
+		  struct ebb_err *err);
 
 /** daemon_commands - the commands of the socket, for control_open() */
 extern const struct control_command daemon_commands[];

@@ -46,6 +46,7 @@ static void submit_read(struct fault *f, unsigned int id)
 			   (unsigned int)pages_to_bytes(fill->nr), store_offset(fill->slot));
 	io_uring_sqe_set_data64(sqe, id);
 	f->inflight++;
+	atomic_store_explicit(&f->g->fault_reads, f->inflight, memory_order_relaxed);
 }
 
 /* Own what follows @idx as far as it lies on disk behind it and there is room: nobody asked for it. */
@@ -231,6 +232,7 @@ void fault_fill_done(struct fault *f, unsigned int id, int res)
 	uint32_t done;
 
 	f->inflight--;
+	atomic_store_explicit(&g->fault_reads, f->inflight, memory_order_relaxed);
 	if (!fill_is_good(g, fill, fill_buffer(f, id), res)) {
 		read_failed(f, id, res);
 		return;

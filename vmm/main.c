@@ -20,6 +20,7 @@
 #include <ebb/log.h>
 #include "daemon.h"
 #include "policy.h"
+#include "units.h"
 
 #define LOCK_WAIT_MS	   10000
 #define TAKE_OVER_RETRY_MS 3000
@@ -36,6 +37,8 @@ static void usage(FILE *to)
 		"  --pin-guard bpf      refuse to run where pinned pages can't be told (default)\n"
 		"  --pin-guard delay[:MS]  instead wait MS (default 100) before a page is copied. RISK:\n"
 		"                       a device write slower than that is LOST\n"
+		"  --drain-reserve SIZE  memory of the host that bringing pages back leaves free\n"
+		"                       (default 1/32 of it)\n"
 		"  --debug-evict random[:SEED]  pick pages at random, for tests\n"
 		"  --debug-any-process  accept programs that are not QEMU, for tests\n"
 		"  --policy KNOB=VALUE  how to choose what to evict, for all guests: ebb-policy(7)\n"
@@ -45,7 +48,8 @@ static void usage(FILE *to)
 		"followed by the next one started on the same directories, and nothing is lost.\n");
 }
 
-enum { OPT_SOCKET = 256, OPT_STATE, OPT_SWAP, OPT_GUARD, OPT_EVICT, OPT_POLICY, OPT_ANY, OPT_VERSION };
+enum { OPT_SOCKET = 256, OPT_STATE, OPT_SWAP, OPT_GUARD, OPT_EVICT, OPT_POLICY, OPT_ANY, OPT_RESERVE,
+       OPT_VERSION };
 
 static int parse_guard(struct daemon_conf *c, const char *text)
 {
@@ -103,6 +107,7 @@ static int parse_options(struct daemon_conf *c, int argc, char **argv)
 		{"swap-dir", required_argument, NULL, OPT_SWAP},
 		{"pin-guard", required_argument, NULL, OPT_GUARD},
 		{"policy", required_argument, NULL, OPT_POLICY},
+		{"drain-reserve", required_argument, NULL, OPT_RESERVE},
 		{"debug-evict", required_argument, NULL, OPT_EVICT},
 		{"debug-any-process", no_argument, NULL, OPT_ANY},
 		{"verbose", no_argument, NULL, 'v'},
@@ -133,6 +138,9 @@ static int parse_options(struct daemon_conf *c, int argc, char **argv)
 		case OPT_POLICY:
 			if (parse_knob(c, optarg))
 				return 2;
+			break;
+		case OPT_RESERVE:
+			rc = units_parse_bytes(optarg, &c->drain_reserve);
 			break;
 		case OPT_ANY:
 			c->any_process = true;
@@ -337,7 +345,7 @@ static void detach_all(struct daemon *d)
 			usleep(10000);
 			continue;
 		}
-		if (daemon_let_go(d, g, "ebbd ends", &err)) {
+		if (daemon_let_go(d, g, "ebbd ends", false, &err)) {
 			log_err("%s; left for the next ebbd", err.msg);
 			_exit(1); /* as if killed: nothing is dropped */
 		}
@@ -445,6 +453,7 @@ int main(int argc, char **argv)
 			.socket = "/run/ebb/ebb.sock",
 			.state_dir = "/run/ebb",
 			.swap_dir = "/var/lib/ebb",
+			.drain_reserve = HEADROOM_RESERVE_DEFAULT,
 		},
 	};
 	int signal_fd, rc;
