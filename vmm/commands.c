@@ -333,7 +333,10 @@ static int run_detach(void *daemon, json_t *args, struct control_reply *reply)
 	g = daemon_claim(d, name, &rc);
 	if (!g)
 		return rc == -ENOENT ? commands_not_found(reply, name) : commands_busy(reply, name);
-	return daemon_let_go(d, g, "asked to", !commands_arg_true(args, "force"), &reply->err);
+	rc = daemon_let_go(d, g, "asked to", !commands_arg_true(args, "force"), &reply->err);
+	if (rc)
+		daemon_release(d, g);
+	return rc;
 }
 
 static const struct control_arg arg_name[] = {
@@ -373,5 +376,6 @@ const struct control_command daemon_commands[] = {
 	{"drain", "bring every page back, and keep the VM managed, without a limit", true,
 	 commands_args_drain, commands_drain},
 	{"drain-abort", "end a drain early", false, arg_name, commands_drain_abort},
+	{"quit", "end the daemon", false, commands_args_quit, commands_quit},
 	{0},
 };

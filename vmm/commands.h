@@ -28,6 +28,10 @@ extern const struct control_arg commands_args_drain[];
 int commands_drain(void *daemon, json_t *args, struct control_reply *reply);
 int commands_drain_abort(void *daemon, json_t *args, struct control_reply *reply);
 
+/* commands_quit.c */
+extern const struct control_arg commands_args_quit[];
+int commands_quit(void *daemon, json_t *args, struct control_reply *reply);
+
 /* commands_policy.c */
 extern const struct control_arg commands_args_set_policy[];
 int commands_query_policy(void *daemon, json_t *args, struct control_reply *reply);

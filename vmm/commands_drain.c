@@ -28,6 +28,8 @@ static int drain_one(struct daemon *d, struct guest *g, json_t *args, json_t *li
 	log_info("%s: draining: %u MiB are to be brought back", name, out >> 8);
 	if (commands_arg_true(args, "detach")) {
 		rc = daemon_let_go(d, g, "asked to", watch, err);
+		if (rc)
+			daemon_release(d, g);
 	} else {
 		daemon_keep_sampler_off(d, g);
 		rc = guest_bring_back(g, watch, err);

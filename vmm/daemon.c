@@ -162,10 +162,8 @@ int daemon_let_go(struct daemon *d, struct guest *g, const char *reason, bool wa
 
 	daemon_keep_sampler_off(d, g); /* a detach takes the ring away */
 	rc = guest_detach(g, watch, err);
-	if (rc) {
-		daemon_release(d, g);
+	if (rc)
 		return rc;
-	}
 	guest_event(g, "GUEST_DETACHED", json_pack("{s:s}", "reason", reason));
 	daemon_remove(d, g);
 	guest_free(g, true);
@@ -189,8 +187,10 @@ static void *let_unfit_go(void *arg)
 	if (g) {
 		log_err("%s: %s; bringing its pages back and letting go", u->name, u->why);
 		guest_event(g, "HAZARD", json_pack("{s:s}", "reason", u->why));
-		if (daemon_let_go(u->d, g, u->why, false, &err))
+		if (daemon_let_go(u->d, g, u->why, false, &err)) {
 			log_err("%s", err.msg);
+			daemon_release(u->d, g);
+		}
 	}
 	free(u);
 	return NULL;

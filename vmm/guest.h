@@ -286,6 +286,13 @@ int guest_bring_back(struct guest *g, bool watch, struct ebb_err *err);
  */
 int guest_detach(struct guest *g, bool watch, struct ebb_err *err);
 
+/**
+ * guest_hand_over() - finish what is under way and leave the guest to the next daemon; frees it
+ *
+ * From here on its threads wait where they touch a page that is out.
+ */
+void guest_hand_over(struct guest *g);
+
 /** guest_reap() - the VMM has exited: stop the threads; then guest_free() */
 void guest_reap(struct guest *g);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * guest_detach.c - let a guest go: bring every page back first, or find that it has exited.
+ * guest_detach.c - let a guest go: bring every page back first, leave it to another daemon, or find that it has exited.
  *
  * Only when none is left outside is the memory unregistered; a drain that ends early (guest_drain.c) leaves the
  * guest managed.
@@ -38,6 +38,19 @@ int guest_detach(struct guest *g, bool watch, struct ebb_err *err)
 		log_warn("%s: %s", g->name, close_err.msg);
 	log_info("%s: let go", g->name);
 	return 0;
+}
+
+/*
+ * The evictor first: its batches may need the fault thread to read a REMOVE. What the fault thread has read and not
+ * answered is raised anew by the successor's WAKE.
+ */
+void guest_hand_over(struct guest *g)
+{
+	evictor_stop(g);
+	fault_stop(g);
+	log_warn("%s: handed over to the next ebbd: %u MiB are out, and what touches them waits for it",
+		 g->name, atomic_load(&g->evicted_pages) >> 8);
+	guest_free(g, false);
 }
 
 void guest_reap(struct guest *g)

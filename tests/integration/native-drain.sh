@@ -121,7 +121,7 @@ draining=$(longest_ms)
 [ "$(ram_pages "$RAM")" = $((256 * 256)) ] || it_fail "$(ram_pages "$RAM") pages are in memory"
 [ "$(state_of)" = managed ] && [[ $(ctl --json show a) == *'"limit": null'* ]] || it_fail "$(ctl show a)"
 
-for what in aborted done; do
+for what in "aborted" "done"; do
 	soon 5 grep -q "DRAIN_ENDED.*\"$what\"" "$RUN_DIR/events.log" || it_fail "no event says $what: $(cat "$RUN_DIR/events.log")"
 done
 

@@ -149,7 +149,7 @@ static int fake_drain(void *daemon, json_t *args, struct control_reply *reply)
 	return 0;
 }
 
-static int fake_drain_abort(void *daemon, json_t *args, struct control_reply *reply)
+static int fake_note_only(void *daemon, json_t *args, struct control_reply *reply)
 {
 	fake_note(args);
 	return 0;
@@ -163,6 +163,7 @@ static int fake_query_stats(void *daemon, json_t *args, struct control_reply *re
 }
 
 static const struct control_arg name_args[] = {{"name", ARG_STRING, false, NULL}, {0}};
+static const struct control_arg quit_args[] = {{"mode", ARG_STRING, true, NULL}, {0}};
 static const struct control_arg limit_args[] = {
 	{"name", ARG_STRING, false, NULL}, {"limit", ARG_SIZE, false, NULL}, {0}};
 static const struct control_arg detach_args[] = {
@@ -183,7 +184,8 @@ const struct control_command fake_commands[] = {
 	{.name = "attach", .args = attach_args, .run = fake_attach},
 	{.name = "detach", .args = detach_args, .slow = true, .run = fake_detach},
 	{.name = "drain", .args = drain_args, .slow = true, .run = fake_drain},
-	{.name = "drain-abort", .args = name_args, .run = fake_drain_abort},
+	{.name = "drain-abort", .args = name_args, .run = fake_note_only},
+	{.name = "quit", .args = quit_args, .run = fake_note_only},
 	{.name = "set-limit", .args = limit_args, .run = fake_set_limit},
 	{.name = "query-stats", .args = name_args, .run = fake_query_stats},
 	{0},
@@ -389,6 +391,10 @@ static void test_drain(void **state)
 	assert_int_equal(ebbctl("drain-abort vm1"), 0);
 	assert_string_equal(last_args(), "{\"name\": \"vm1\"}");
 	assert_string_equal(out, "");
+	assert_int_equal(ebbctl("quit"), 0);
+	assert_string_equal(last_args(), "{}");
+	assert_int_equal(ebbctl("quit hand-over"), 0);
+	assert_string_equal(last_args(), "{\"mode\": \"hand-over\"}");
 }
 
 static void test_raw(void **state)

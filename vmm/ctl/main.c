@@ -268,6 +268,13 @@ static enum ctl_exit cmd_drain_abort(const struct ctl *ctl, struct ebb_err *err)
 			   CTL_TIMEOUT_MS, NULL, err);
 }
 
+static enum ctl_exit cmd_quit(const struct ctl *ctl, struct ebb_err *err)
+{
+	return client_call(ctl->socket, "quit",
+			   json_pack("{s:s*}", "mode", ctl->nr_args ? ctl->args[0] : NULL),
+			   CTL_TIMEOUT_MS, NULL, err);
+}
+
 /** add_knob() - KNOB=VALUE into @args: on and off, a number, or a word; the daemon knows which are right */
 static int add_knob(json_t *args, const char *text, struct ebb_err *err)
 {
@@ -359,6 +366,7 @@ static const struct command command_table[] = {
 	{ "drain-abort", 1, 1, TAKES_NOTHING, "drain-abort NAME", cmd_drain_abort },
 	{ "stats", 1, 1, TAKES_NOTHING, "stats NAME", cmd_stats },
 	{ "policy", 1, ANY_NUMBER, TAKES_NOTHING, "policy NAME [KNOB=VALUE ...]", cmd_policy },
+	{ "quit", 0, 1, TAKES_NOTHING, "quit [auto|bring-back|hand-over]", cmd_quit },
 	{ "raw", 1, 1, TAKES_NOTHING, "raw JSON", cmd_raw },
 };
 
@@ -386,6 +394,8 @@ static const char help_text[] =
 	"      --force                  also where it does not fit into the host's memory\n"
 	"  drain-abort NAME             end that early; what has come back stays\n"
 	"  detach NAME [--force]        bring all its memory back and let it go\n"
+	"  quit [MODE]                  end ebbd: bring-back all pages, hand-over the guests to the\n"
+	"                               next ebbd, or auto: what SIGTERM does if not told otherwise\n"
 	"  raw JSON                     any command of the socket, as {\"execute\": ...}\n"
 	"\n"
 	"Options, anywhere on the line\n"
