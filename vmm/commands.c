@@ -98,9 +98,7 @@ static json_t *drain_json(const struct guest *g)
 	uint32_t done = total > left ? total - left : 0;
 	uint64_t ms = (guest_now_ns() - atomic_load(&g->drain.begun_ns)) / 1000000;
 
-	return json_pack("{s:s,s:o,s:o,s:I}", "state",
-			 atomic_load(&g->drain.state) == DRAIN_WAITS ? "waits for memory" : "runs",
-			 "done", pages_json(done), "left", pages_json(left), "rate",
+	return json_pack("{s:o,s:o,s:I}", "done", pages_json(done), "left", pages_json(left), "rate",
 			 (json_int_t)(pages_to_bytes(done) * 1000 / MAX(ms, 1u)));
 }
 
@@ -132,7 +130,7 @@ static json_t *guest_json(struct guest *g)
 	json_object_set_new(o, "generations", generations_json(g));
 	json_object_set_new(o, "fault-latency", latency_json(g));
 	json_object_set_new(o, "regions", regions_json(g));
-	if (atomic_load(&g->drain.state) != DRAIN_NONE)
+	if (atomic_load(&g->drain.runs))
 		json_object_set_new(o, "drain", drain_json(g));
 	json_object_set_new(o, "warnings", json_array());
 	if (atomic_load(&g->phase) == GUEST_FAILED) {

@@ -108,7 +108,7 @@ int commands_drain(void *daemon, json_t *args, struct control_reply *reply)
 static int abort_drain(struct guest *g, json_t *args, struct control_reply *reply)
 {
 	(void)args;
-	if (atomic_load(&g->drain.state) == DRAIN_NONE)
+	if (!atomic_load(&g->drain.runs))
 		return ebb_err_set(&reply->err, -EINVAL, "'%s' is not being drained", g->name);
 	atomic_store(&g->drain.abort, true);
 	return 0;

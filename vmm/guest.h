@@ -75,11 +75,9 @@ struct own_zaps {
 
 enum guest_phase { GUEST_MANAGED, GUEST_DRAINING, GUEST_FAILED, GUEST_GONE };
 
-enum drain_state { DRAIN_NONE, DRAIN_RUNS, DRAIN_WAITS };
-
 /** struct guest_drain - how far bringing all pages back is, for others to see; guest_drain.c */
 struct guest_drain {
-	_Atomic int state;	  /* enum drain_state; waits: for memory to become free */
+	_Atomic bool runs;
 	_Atomic bool abort;	  /* somebody wants it to end early */
 	_Atomic uint32_t total;	  /* pages that were out when it began */
 	_Atomic uint64_t begun_ns;

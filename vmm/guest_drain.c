@@ -34,9 +34,8 @@
 #define GAP	     8u		   /* slots read though nobody wants them, rather than to read twice */
 #define WINDOW	     (256u << 10)  /* pages sorted at once: 1 GiB, 2 MiB of memory for it */
 #define LOOK_NS	     100000000ull  /* between looks at the memory that is left ... */
-#define LOOK_PAGES   (32u << 10)   /* ... or pages, if those come in sooner */
-#define ROOM_WAIT_NS 10000000000ull /* without room: this long for somebody to free some */
-#define ROOM_POLL_US 100000
+#define LOOK_PAGES   (16u << 10)   /* ... or pages, if those come in sooner */
+#define LOOK_ROOM    (2 * LOOK_PAGES) /* wanted at a look: faults, and others, take some too */
 #define YIELD_US     100
 #define YIELD_MAX    20u /* 2 ms for RUN pages: 125 MiB/s are left under the worst load */
 
@@ -62,36 +61,29 @@ static bool is_called_off(const struct guest *g)
 
 /* --- may it go on? -------------------------------------------------------------------------- */
 
+/*
+ * Room for what comes in until the next look. Without, the drain does not wait for some: the guest has no limit
+ * meanwhile, and its own faults would use up what is left.
+ */
 static int look_for_room(struct work *w, struct ebb_err *err)
 {
-	uint32_t next = MIN(LOOK_PAGES, atomic_load(&w->g->evicted_pages));
-	struct headroom h;
-	int rc = headroom_read(w->g->id.pid, w->g->drain_reserve, &h);
-
-	w->looked_ns = guest_now_ns();
-	w->since_look = 0;
-	if (rc)
-		return ebb_err_set(err, rc, "cannot tell how much memory is free: %s", strerror(-rc));
-	return headroom_check(&h, pages_to_bytes(next), err);
-}
-
-/* Room for what comes in until the next look; where there is none, somebody may free some. */
-static int wait_for_room(struct work *w, struct ebb_err *err)
-{
 	struct guest *g = w->g;
-	uint64_t since = guest_now_ns();
+	uint32_t next = MIN(LOOK_ROOM, atomic_load(&g->evicted_pages));
+	struct headroom h;
+	struct ebb_err why;
 	int rc;
 
-	if (!w->watch || (w->since_look < LOOK_PAGES && since - w->looked_ns < LOOK_NS))
+	if (!w->watch || (w->since_look < LOOK_PAGES && guest_now_ns() - w->looked_ns < LOOK_NS))
 		return 0;
-	while ((rc = look_for_room(w, err)) == -ENOSPC && guest_now_ns() - since < ROOM_WAIT_NS &&
-	       !is_called_off(g)) {
-		if (atomic_exchange(&g->drain.state, DRAIN_WAITS) != DRAIN_WAITS)
-			log_warn("%s: draining waits: %s", g->name, err->msg);
-		usleep(ROOM_POLL_US);
-	}
-	atomic_store(&g->drain.state, DRAIN_RUNS);
-	return rc;
+	rc = headroom_read(g->id.pid, g->drain_reserve, &h);
+	if (rc)
+		return ebb_err_set(err, rc, "%s: cannot tell how much memory is free: %s", g->name,
+				   strerror(-rc));
+	rc = headroom_check(&h, pages_to_bytes(next), &why);
+	w->looked_ns = guest_now_ns();
+	w->since_look = 0;
+	return rc ? ebb_err_set(err, rc, "%s: ended with %u MiB still out: %.400s", g->name,
+				atomic_load(&g->evicted_pages) >> 8, why.msg) : 0;
 }
 
 static int may_go_on(struct work *w, struct ebb_err *err)
@@ -105,7 +97,7 @@ static int may_go_on(struct work *w, struct ebb_err *err)
 		for (unsigned int i = 0; i < YIELD_MAX && atomic_load(&g->fault_reads); i++)
 			usleep(YIELD_US);
 	}
-	return wait_for_room(w, err);
+	return look_for_room(w, err);
 }
 
 /* --- a run ---------------------------------------------------------------------------------- */
@@ -422,11 +414,11 @@ int guest_drain(struct guest *g, bool watch, struct ebb_err *err)
 	atomic_store(&g->drain.abort, false);
 	atomic_store(&g->drain.total, atomic_load(&g->evicted_pages));
 	atomic_store(&g->drain.begun_ns, guest_now_ns());
-	atomic_store(&g->drain.state, DRAIN_RUNS);
+	atomic_store(&g->drain.runs, true);
 	evictor_stop(g);
 	guest_apply_limit(g, RECLAIM_NO_LIMIT); /* the file keeps it: a successor goes on under it */
 	rc = drain_passes(g, watch, err);
-	atomic_store(&g->drain.state, DRAIN_NONE);
+	atomic_store(&g->drain.runs, false);
 	if (rc && rc != -ESRCH)
 		manage_again(g, limit, was_failed);
 	tell_end(g, rc);

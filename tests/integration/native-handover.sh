@@ -20,12 +20,12 @@ works() {
 	soon 20 goes_on || it_fail "$1: nothing is evicted"
 }
 
-# replace [ARGUMENTS...] - a new daemon takes the place of the old; OLD has ended as it should
+# replace - a new daemon takes the place of the old; OLD has ended as it should
 replace() {
 	local rc=0
 
 	OLD=$EBBD_PID
-	nat_ebbd --debug-evict "random:$SEED" --replace "$@"
+	nat_ebbd --debug-evict "random:$SEED" --replace
 	soon 30 gone "$OLD" || it_fail "the old ebbd is still there"
 	wait "$OLD" || rc=$?
 	[ "$rc" = 0 ] || it_fail "the old ebbd: exit $rc"

@@ -61,12 +61,9 @@ static void show_progress(const json_t *guest)
 
 	if (!drain)
 		return;
-	fprintf(stderr, "\r%s: %s still to be brought back, %s/s", show_text(guest, "name"),
+	fprintf(stderr, "\r%s: %s still to be brought back, %s/s\033[K", show_text(guest, "name"),
 		show_bytes(drain, "left", left, sizeof(left)),
 		show_bytes(drain, "rate", rate, sizeof(rate)));
-	if (strcmp(show_text(drain, "state"), "runs"))
-		fprintf(stderr, ", %s", show_text(drain, "state"));
-	fputs("\033[K", stderr);
 }
 
 static void watch(struct watched *w)
