@@ -439,7 +439,7 @@ static int daemon_end(struct daemon *d, enum end_mode mode)
 	notify_send("STOPPING=1");
 	log_info("ending%s (a signal ends at once, and leaves what is out to the next ebbd)",
 		 mode == END_HAND_OVER ? ": handing over" : ": bringing pages back");
-	left = ending_run(d, mode);
+	left = ending_run(d, mode) + d->to_take_over;
 	control_close(d->control);
 	pinguard_close(d->guard);
 	if (left)

@@ -65,6 +65,12 @@ standin_start --discard 1 --dio 2 "$SWAP_DIR/dio" 128 6 600
 attach --limit $LIMIT
 works "at first"
 
+rc=0
+"${DAEMON[@]}" --on-term sometimes 2>/dev/null || rc=$?
+[ "$rc" = 2 ] || it_fail "--on-term sometimes: exit $rc"
+! ctl quit sometimes 2>"$RUN_DIR/ctl.log" || it_fail "quit sometimes"
+grep -q "no way to end" "$RUN_DIR/ctl.log" || it_fail "quit sometimes: $(cat "$RUN_DIR/ctl.log")"
+
 # replaced
 gap=0
 for ((k = 1; k <= TIMES; k++)); do
