@@ -12,6 +12,9 @@
  * once, over small gaps. Not more than RUN: a page of a run can be used only when the whole run is in. While faults
  * wait for the disk it gives way, but not for ever.
  *
+ * Nobody looks for other mappers meanwhile (the sampler leaves a claimed guest alone): the answer to one would be this
+ * very drain.
+ *
  * How it ends:
  *
  *   all in      the caller has a guest in phase DRAINING, without a limit and with no page out, to let go or to manage

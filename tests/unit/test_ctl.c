@@ -29,6 +29,7 @@ int ebbctl_main(int argc, char **argv);
 static struct fake {
 	json_int_t limit; /* of vm1 */
 	bool attached;	  /* vm2, pid 4712 */
+	bool draining;	  /* vm1 */
 	bool bare;	  /* attach returns {} */
 	json_int_t limit2;
 	char last[512]; /* arguments of the last command that acts */
@@ -48,7 +49,7 @@ static json_t *fake_limit(json_int_t limit)
 
 static json_t *fake_vm1(void)
 {
-	return json_pack("{s:s, s:i, s:s, s:I, s:o, s:I, s:I, s:I, s:{s:s, s:I, s:I},"
+	json_t *o = json_pack("{s:s, s:i, s:s, s:I, s:o, s:I, s:I, s:I, s:{s:s, s:I, s:I},"
 			 " s:{s:s, s:s}, s:s, s:i, s:i, s:i, s:{s:i, s:i, s:i, s:i},"
 			 " s:[{s:i, s:i, s:i}, {s:i, s:i, s:i}], s:{s:i, s:i, s:i},"
 			 " s:[{s:s, s:I, s:I}], s:[s]}",
@@ -62,6 +63,11 @@ static json_t *fake_vm1(void)
 			 512, "fault-latency", "p50-us", 130, "p99-us", 900, "max-us", 12000,
 			 "regions", "name", "pc.ram", "size", 4 * GIB, "gpa", 0ll, "warnings",
 			 "the \x1b[31mcgroup is tight");
+
+	if (fake.draining)
+		json_object_set_new(o, "drain", json_pack("{s:I,s:I,s:I}", "done", GIB / 2, "left",
+							  GIB, "rate", GIB / 4));
+	return o;
 }
 
 static json_t *fake_vm2(void)
@@ -378,6 +384,12 @@ static void test_detach(void **state)
 
 static void test_drain(void **state)
 {
+	assert_int_equal(ebbctl("show vm1"), 0);
+	assert_null(strstr(out, "draining"));
+	fake.draining = true;
+	assert_int_equal(ebbctl("show vm1"), 0);
+	fake.draining = false;
+	assert_contains(out, "draining       1 GiB to go, 512 MiB done, 256 MiB/s\n");
 	assert_int_equal(ebbctl("drain"), 0);
 	assert_string_equal(out, "vm1: drained (1 GiB), without a limit from now on\n"
 				 "vm3: drained (0 B), without a limit from now on\n");
