@@ -20,6 +20,7 @@ DESTDIR ?=
 BINDIR  ?= $(PREFIX)/bin
 SBINDIR ?= $(PREFIX)/sbin
 MANDIR  ?= $(PREFIX)/share/man
+UNITDIR ?= $(PREFIX)/lib/systemd/system
 
 CC         ?= gcc
 CLANG      ?= clang
@@ -200,13 +201,16 @@ lint: all
 INSTALL ?= install
 .PHONY: install uninstall clean
 install: all
-	$(INSTALL) -d $(DESTDIR)$(SBINDIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(MANDIR)/man8 $(DESTDIR)$(MANDIR)/man7 $(DESTDIR)$(MANDIR)/man1
+	$(INSTALL) -d $(DESTDIR)$(SBINDIR) $(DESTDIR)$(BINDIR) $(DESTDIR)$(UNITDIR) $(DESTDIR)$(MANDIR)/man8 $(DESTDIR)$(MANDIR)/man7 $(DESTDIR)$(MANDIR)/man1
 	$(INSTALL) -m 755 $(O)/ebbd $(DESTDIR)$(SBINDIR)/
 	$(INSTALL) -m 755 $(O)/ebb-run $(O)/ebbctl $(O)/ebb-sim $(DESTDIR)$(BINDIR)/
+	sed 's|/usr/local/sbin|$(SBINDIR)|; s|/usr/local/bin|$(BINDIR)|' vmm/ebbd.service >$(DESTDIR)$(UNITDIR)/ebbd.service
+	chmod 644 $(DESTDIR)$(UNITDIR)/ebbd.service
 	$(INSTALL) -m 644 vmm/ebbd.8 $(DESTDIR)$(MANDIR)/man8/
 	$(INSTALL) -m 644 reclaim/ebb-policy.7 $(DESTDIR)$(MANDIR)/man7/
 	$(INSTALL) -m 644 vmm/run/ebb-run.1 vmm/ctl/ebbctl.1 reclaim/sim/ebb-sim.1 $(DESTDIR)$(MANDIR)/man1/
 uninstall:
+	rm -f $(DESTDIR)$(UNITDIR)/ebbd.service
 	rm -f $(DESTDIR)$(SBINDIR)/ebbd $(DESTDIR)$(BINDIR)/ebb-run $(DESTDIR)$(BINDIR)/ebbctl $(DESTDIR)$(BINDIR)/ebb-sim
 	rm -f $(DESTDIR)$(MANDIR)/man8/ebbd.8 $(DESTDIR)$(MANDIR)/man7/ebb-policy.7 $(DESTDIR)$(MANDIR)/man1/ebb-run.1 $(DESTDIR)$(MANDIR)/man1/ebbctl.1 $(DESTDIR)$(MANDIR)/man1/ebb-sim.1
 clean:

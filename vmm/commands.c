@@ -13,7 +13,7 @@ static json_t *pages_json(uint32_t pages)
 	return json_integer((json_int_t)pages_to_bytes(pages));
 }
 
-static json_t *limit_json(uint32_t pages)
+json_t *commands_limit_json(uint32_t pages)
 {
 	return pages == RECLAIM_NO_LIMIT ? json_null() : pages_json(pages);
 }
@@ -91,11 +91,22 @@ static json_t *latency_json(const struct guest *g)
 			 counter(&h->max_ns) / 1000);
 }
 
+/* Pages the guest itself has touched meanwhile count as done, too. */
+static json_t *drain_json(const struct guest *g)
+{
+	uint32_t total = atomic_load(&g->drain.total), left = atomic_load(&g->evicted_pages);
+	uint32_t done = total > left ? total - left : 0;
+	uint64_t ms = (guest_now_ns() - atomic_load(&g->drain.begun_ns)) / 1000000;
+
+	return json_pack("{s:o,s:o,s:I}", "done", pages_json(done), "left", pages_json(left), "rate",
+			 (json_int_t)(pages_to_bytes(done) * 1000 / MAX(ms, 1u)));
+}
+
 static json_t *guest_json(struct guest *g)
 {
 	json_t *o = json_pack(
 		"{s:s,s:i,s:s,s:o,s:o,s:o,s:o,s:o}", "name", g->name, "pid", (int)g->id.pid, "state",
-		phase_name(g), "size", pages_json(g->pt.nr), "limit", limit_json(atomic_load(&g->limit)),
+		phase_name(g), "size", pages_json(g->pt.nr), "limit", commands_limit_json(atomic_load(&g->limit)),
 		"resident", pages_json(atomic_load(&g->resident)), "evicted",
 		pages_json(atomic_load(&g->evicted_pages)), "zero",
 		pages_json(atomic_load(&g->zero_pages)));
@@ -119,6 +130,8 @@ static json_t *guest_json(struct guest *g)
 	json_object_set_new(o, "generations", generations_json(g));
 	json_object_set_new(o, "fault-latency", latency_json(g));
 	json_object_set_new(o, "regions", regions_json(g));
+	if (atomic_load(&g->drain.runs))
+		json_object_set_new(o, "drain", drain_json(g));
 	json_object_set_new(o, "warnings", json_array());
 	if (atomic_load(&g->phase) == GUEST_FAILED) {
 		pthread_mutex_lock(&g->fail_lock);
@@ -128,7 +141,7 @@ static json_t *guest_json(struct guest *g)
 	return o;
 }
 
-static int not_found(struct control_reply *reply, const char *name)
+int commands_not_found(struct control_reply *reply, const char *name)
 {
 	reply->class = CONTROL_DEVICE_NOT_FOUND;
 	return ebb_err_set(&reply->err, -ENOENT,
@@ -137,7 +150,12 @@ static int not_found(struct control_reply *reply, const char *name)
 
 int commands_busy(struct control_reply *reply, const char *name)
 {
-	return ebb_err_set(&reply->err, -EBUSY, "'%s' is being attached or let go just now", name);
+	return ebb_err_set(&reply->err, -EBUSY, "'%s' is being attached, drained or let go just now", name);
+}
+
+bool commands_arg_true(json_t *args, const char *name)
+{
+	return json_is_true(json_object_get(args, name));
 }
 
 static const char *arg_string(json_t *args, const char *name)
@@ -175,7 +193,7 @@ int commands_with_guest(struct daemon *d, json_t *args, struct control_reply *re
 
 	pthread_mutex_lock(&d->lock);
 	g = daemon_find(d, name);
-	rc = g ? fn(g, args, reply) : not_found(reply, name);
+	rc = g ? fn(g, args, reply) : commands_not_found(reply, name);
 	pthread_mutex_unlock(&d->lock);
 	return rc;
 }
@@ -240,8 +258,8 @@ static int set_limit(struct guest *g, json_t *args, struct control_reply *reply)
 		log_info("%s: no limit", g->name);
 	else
 		log_info("%s: limit %u MiB", g->name, pages >> 8);
-	guest_event(g, "LIMIT_CHANGED", json_pack("{s:o}", "limit", limit_json(pages)));
-	reply->value = json_pack("{s:o}", "limit", limit_json(pages));
+	guest_event(g, "LIMIT_CHANGED", json_pack("{s:o}", "limit", commands_limit_json(pages)));
+	reply->value = json_pack("{s:o}", "limit", commands_limit_json(pages));
 	return 0;
 }
 
@@ -292,7 +310,7 @@ static int run_attach(void *daemon, json_t *args, struct control_reply *reply)
 		struct ebb_err err;
 
 		ebb_err_set(&reply->err, rc, "'%s': %s", g->name, strerror(-rc));
-		if (guest_detach(g, &err) == 0)
+		if (guest_detach(g, false, &err) == 0)
 			guest_free(g, true);
 		return rc;
 	}
@@ -312,12 +330,21 @@ static int run_detach(void *daemon, json_t *args, struct control_reply *reply)
 
 	g = daemon_claim(d, name, &rc);
 	if (!g)
-		return rc == -ENOENT ? not_found(reply, name) : commands_busy(reply, name);
-	return daemon_let_go(d, g, "asked to", &reply->err);
+		return rc == -ENOENT ? commands_not_found(reply, name) : commands_busy(reply, name);
+	rc = daemon_let_go(d, g, "asked to", !commands_arg_true(args, "force"), &reply->err);
+	if (rc)
+		daemon_release(d, g);
+	return rc;
 }
 
 static const struct control_arg arg_name[] = {
 	{"name", ARG_STRING, false, "the guest"},
+	{0},
+};
+
+static const struct control_arg args_detach[] = {
+	{"name", ARG_STRING, false, "the guest"},
+	{"force", ARG_BOOL, true, "also where its pages do not fit into memory"},
 	{0},
 };
 
@@ -343,6 +370,10 @@ const struct control_command daemon_commands[] = {
 	{"query-policy", "the knobs of a guest and what its policy does", false, arg_name, commands_query_policy},
 	{"set-policy", "change knobs", false, commands_args_set_policy, commands_set_policy},
 	{"attach", "manage the memory of a running VM", true, args_attach, run_attach},
-	{"detach", "bring every page back and let the VM go", true, arg_name, run_detach},
+	{"detach", "bring every page back and let the VM go", true, args_detach, run_detach},
+	{"drain", "bring every page back, and keep the VM managed, without a limit", true,
+	 commands_args_drain, commands_drain},
+	{"drain-abort", "end a drain early", false, arg_name, commands_drain_abort},
+	{"quit", "end the daemon", false, commands_args_quit, commands_quit},
 	{0},
 };

@@ -22,6 +22,7 @@ struct guest_conf daemon_guest_conf(const struct daemon *d)
 		.any_process = d->conf.any_process,
 		.guard = d->guard,
 		.guard_delay_ms = d->conf.pin_delay_ms,
+		.drain_reserve = d->conf.drain_reserve,
 	};
 }
 
@@ -146,20 +147,23 @@ struct guest *daemon_next_guest(void *arg, struct guest *last)
 	return g;
 }
 
-int daemon_let_go(struct daemon *d, struct guest *g, const char *reason, struct ebb_err *err)
+void daemon_keep_sampler_off(struct daemon *d, struct guest *g)
 {
-	int rc;
-
-	/* Not under the sampler's hands: a detach takes the ring away. Busy, so it does not come back. */
 	pthread_mutex_lock(&d->lock);
 	while (d->held == g)
 		pthread_cond_wait(&d->released, &d->lock);
 	pthread_mutex_unlock(&d->lock);
-	rc = guest_detach(g, err);
-	if (rc) {
-		daemon_release(d, g);
+}
+
+int daemon_let_go(struct daemon *d, struct guest *g, const char *reason, bool watch,
+		  struct ebb_err *err)
+{
+	int rc;
+
+	daemon_keep_sampler_off(d, g); /* a detach takes the ring away */
+	rc = guest_detach(g, watch, err);
+	if (rc)
 		return rc;
-	}
 	guest_event(g, "GUEST_DETACHED", json_pack("{s:s}", "reason", reason));
 	daemon_remove(d, g);
 	guest_free(g, true);
@@ -183,8 +187,10 @@ static void *let_unfit_go(void *arg)
 	if (g) {
 		log_err("%s: %s; bringing its pages back and letting go", u->name, u->why);
 		guest_event(g, "HAZARD", json_pack("{s:s}", "reason", u->why));
-		if (daemon_let_go(u->d, g, u->why, &err))
+		if (daemon_let_go(u->d, g, u->why, false, &err)) {
 			log_err("%s", err.msg);
+			daemon_release(u->d, g);
+		}
 	}
 	free(u);
 	return NULL;

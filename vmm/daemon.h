@@ -14,7 +14,11 @@
 
 #include "control.h"
 #include "guest.h"
+#include "headroom.h"
 #include "sampler.h"
+
+/** enum end_mode - what is done with the guests at the end; ending.h */
+enum end_mode { END_AUTO, END_BRING_BACK, END_HAND_OVER };
 
 struct daemon_conf {
 	const char *socket, *state_dir, *swap_dir;
@@ -23,6 +27,10 @@ struct daemon_conf {
 	struct reclaim_policy policy;
 	uint64_t seed;
 	bool any_process;
+	uint64_t drain_reserve; /* bytes; see headroom.h */
+	enum end_mode on_term;
+	bool check_only; /* --check */
+	bool replace;
 };
 
 struct daemon {
@@ -32,6 +40,8 @@ struct daemon {
 	struct sampler *sampler;
 	unsigned int to_take_over; /* guests left behind by a dead daemon, to be tried again */
 	int epoll_fd;
+	bool quit; /* a command said so; the main loop's */
+	enum end_mode quit_mode;
 
 	pthread_mutex_t lock;
 	pthread_cond_t released; /* d->held or a busy mark changed */
@@ -76,8 +86,17 @@ struct guest *daemon_next_guest(void *arg, struct guest *last);
 /** daemon_unfit() - for the sampler: let @g go in a thread of its own */
 void daemon_unfit(void *arg, struct guest *g, const char *why);
 
-/** daemon_let_go() - detach a claimed guest, take it off the list and free it; on failure it stays */
-int daemon_let_go(struct daemon *d, struct guest *g, const char *reason, struct ebb_err *err);
+/** daemon_keep_sampler_off() - wait until the sampler has left a claimed guest; it does not come back */
+void daemon_keep_sampler_off(struct daemon *d, struct guest *g);
+
+/**
+ * daemon_let_go() - detach a claimed guest, take it off the list and free it
+ * @watch: see guest_detach()
+ *
+ * On failure it stays, and stays claimed.
+ */
+int daemon_let_go(struct daemon *d, struct guest *g, const char *reason, bool watch,
+		  struct ebb_err *err);
 
 /** daemon_commands - the commands of the socket, for control_open() */
 extern const struct control_command daemon_commands[];

@@ -251,10 +251,13 @@ static void *fault_main(void *arg)
 	if (f->start_rc)
 		return NULL;
 	while (!atomic_load(&f->stop) || f->inflight) {
-		bool busy = fault_drain(f);
+		bool busy = false;
 
-		busy |= serve_waiting(f);
-		watch_progress(f);
+		if (!atomic_load(&f->stop)) { /* else only what is in flight is finished */
+			busy = fault_drain(f);
+			busy |= serve_waiting(f);
+			watch_progress(f);
+		}
 		/*
 		 * What still waits is tried once more before sleeping: room made before the evictor could
 		 * see that it is missed brings no kick.

@@ -10,7 +10,7 @@
 /** fault_start() - the thread serves until fault_stop() */
 int fault_start(struct guest *g, struct ebb_err *err);
 
-/** fault_stop() - returns when the thread has ended; faults then wait in the kernel */
+/** fault_stop() - what is in flight is finished, nothing else begun; faults then wait in the kernel */
 void fault_stop(struct guest *g);
 
 #endif

@@ -48,6 +48,7 @@ static void submit_read(struct fault *f, unsigned int id)
 	fill->submitted_ns = guest_now_ns();
 	ioflow_begin(&f->g->io, fill->nr);
 	f->inflight++;
+	atomic_store_explicit(&f->g->fault_reads, f->inflight, memory_order_relaxed);
 }
 
 /* Own what follows @idx as far as it lies on disk behind it and there is room: nobody asked for it. */
@@ -240,6 +241,7 @@ void fault_fill_done(struct fault *f, unsigned int id, int res)
 
 	f->inflight--;
 	ioflow_note(&g->io, IO_READ, fill->nr, guest_now_ns() - fill->submitted_ns);
+	atomic_store_explicit(&g->fault_reads, f->inflight, memory_order_relaxed);
 	if (!fill_is_good(g, fill, fill_buffer(f, id), res)) {
 		read_failed(f, id, res);
 		return;

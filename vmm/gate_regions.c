@@ -13,6 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 #include "gate.h"
+#include "memcg.h"
 
 #ifndef HUGETLBFS_MAGIC
 #define HUGETLBFS_MAGIC 0x958458f6
@@ -100,92 +101,21 @@ int gate_check_regions(pid_t pid, const struct region_table *t, struct ebb_err *
 
 /* --- the cgroup's limit --------------------------------------------------------------------- */
 
-/* A number from @path, UINT64_MAX for "max", an unlimited v1 value, or no such file. */
-static uint64_t read_limit(const char *path)
-{
-	unsigned long long v;
-	FILE *f = fopen(path, "re");
-	int n;
-
-	if (!f)
-		return UINT64_MAX;
-	n = fscanf(f, "%llu", &v);
-	fclose(f);
-	return n == 1 && v < INT64_MAX - (1 << 20) ? v : UINT64_MAX;
-}
-
-/* The smallest limit from @group up to the root. */
-static uint64_t smallest_limit(const char *mount, const char *file, char *group)
-{
-	uint64_t min = UINT64_MAX;
-	char path[4400], *slash;
-
-	for (;;) {
-		uint64_t v;
-
-		snprintf(path, sizeof(path), "%s%s/%s", mount, group, file);
-		v = read_limit(path);
-		min = MIN(min, v);
-		slash = strrchr(group, '/');
-		if (!slash || !group[0])
-			return min;
-		*slash = '\0';
-	}
-}
-
-/* One line of /proc/PID/cgroup: "0::/a/b" (v2) or "4:memory:/a/b" (v1). */
-static uint64_t line_limit(char *line)
-{
-	char *controllers = strchr(line, ':'),
-	     *group = controllers ? strchr(controllers + 1, ':') : NULL;
-	char copy[4096];
-	uint64_t a, b;
-
-	if (!group)
-		return UINT64_MAX;
-	*group++ = '\0';
-	controllers++;
-	group[strcspn(group, "\n")] = '\0';
-	if (!strcmp(group, "/"))
-		*group = '\0';
-	if (controllers[0] && !strstr(controllers, "memory"))
-		return UINT64_MAX;
-	snprintf(copy, sizeof(copy), "%s", group);
-	if (controllers[0])
-		return smallest_limit("/sys/fs/cgroup/memory", "memory.limit_in_bytes", copy);
-	a = smallest_limit("/sys/fs/cgroup", "memory.max", copy);
-	snprintf(copy, sizeof(copy), "%s", group);
-	b = smallest_limit("/sys/fs/cgroup/unified", "memory.max", copy);
-	return MIN(a, b);
-}
-
 bool gate_warn_cgroup(pid_t pid, uint64_t limit_bytes, struct ebb_err *ret_warning)
 {
 	const uint64_t wanted = limit_bytes + limit_bytes / 4 + (64ull << 20);
-	_cleanup_free_ char *line = NULL;
-	uint64_t max = UINT64_MAX;
-	size_t room = 0;
-	char path[32];
-	FILE *f;
+	struct memcg group;
 
 	if (limit_bytes > INT64_MAX / 2)
 		return false;
-	snprintf(path, sizeof(path), "/proc/%d/cgroup", pid);
-	f = fopen(path, "re");
-	while (f && getline(&line, &room, f) > 0) {
-		uint64_t v = line_limit(line);
-
-		max = MIN(max, v);
-	}
-	if (f)
-		fclose(f);
-	if (max >= wanted)
+	memcg_find(pid, &group);
+	if (group.max >= wanted)
 		return false;
 	ebb_err_set(ret_warning, 0,
 		    "the memory cgroup of process %d allows %" PRIu64 " MiB, which is too "
 		    "near to the limit of %" PRIu64
 		    " MiB: at its limit the kernel kills the VMM; raise it "
 		    "to %" PRIu64 " MiB or more",
-		    pid, max >> 20, limit_bytes >> 20, wanted >> 20);
+		    pid, group.max >> 20, limit_bytes >> 20, wanted >> 20);
 	return true;
 }

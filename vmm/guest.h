@@ -47,6 +47,7 @@ struct guest_conf {
 	bool any_process;
 	struct pinguard *guard;	    /* NULL: --pin-guard=delay */
 	unsigned int guard_delay_ms; /* with no guard: time between protection and copy */
+	uint64_t drain_reserve; /* bytes of the host that a drain leaves; see headroom.h */
 };
 
 /** struct guest_counters - each has one writer thread or is bumped atomically */
@@ -74,6 +75,14 @@ struct own_zaps {
 };
 
 enum guest_phase { GUEST_MANAGED, GUEST_DRAINING, GUEST_FAILED, GUEST_GONE };
+
+/** struct guest_drain - how far bringing all pages back is, for others to see; guest_drain.c */
+struct guest_drain {
+	_Atomic bool runs;
+	_Atomic bool abort;	  /* somebody wants it to end early */
+	_Atomic uint32_t total;	  /* pages that were out when it began */
+	_Atomic uint64_t begun_ns;
+};
 
 struct fault;
 struct evictor;
@@ -130,6 +139,11 @@ struct guest {
 	bool has_pagemap_scan;
 	int fault_kick;	  /* eventfd: the fault thread should look around */
 	int evictor_kick; /* eventfd: the same for the evictor */
+
+	struct guest_drain drain;
+	uint64_t drain_reserve;
+	_Atomic bool ending; /* the daemon ends: no drain may run, now or later */
+	_Atomic uint32_t fault_reads; /* reads of the fault thread in flight */
 
 	struct fault *fault;
 	struct evictor *evictor;
@@ -251,13 +265,33 @@ int guest_attach(pid_t pid, const struct guest_conf *conf, struct guest **ret,
 int guest_take_over(const char *path, const struct guest_conf *conf, struct guest **ret,
 		    struct ebb_err *err);
 
+/** guest_check_room() - does what is out fit, into the host and the VMM's cgroup? -ENOSPC with a sentence */
+int guest_check_room(struct guest *g, struct ebb_err *err);
+
+/**
+ * guest_bring_back() - bring every page back; the guest stays managed, without a limit from then on
+ * @watch: refuse, or end early, when memory is short (-ENOSPC)
+ *
+ * Blocks; the guest runs on meanwhile. On failure (-ECANCELED: called off by g->drain.abort) what has come back stays:
+ * the limit is raised to that, and a second call goes on from there.
+ */
+int guest_bring_back(struct guest *g, bool watch, struct ebb_err *err);
+
 /**
  * guest_detach() - bring every page back, let go, remove the files
+ * @watch: as above
  *
  * Blocks; the guest runs on meanwhile. On failure (a slot that can't be read) the guest stays managed and
  * nothing is lost. After success only guest_free() is left to do.
  */
-int guest_detach(struct guest *g, struct ebb_err *err);
+int guest_detach(struct guest *g, bool watch, struct ebb_err *err);
+
+/**
+ * guest_hand_over() - finish what is under way and leave the guest to the next daemon; frees it
+ *
+ * From here on its threads wait where they touch a page that is out.
+ */
+void guest_hand_over(struct guest *g);
 
 /** guest_reap() - the VMM has exited: stop the threads; then guest_free() */
 void guest_reap(struct guest *g);

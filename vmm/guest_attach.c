@@ -49,6 +49,7 @@ struct guest *guest_new(const struct guest_conf *conf, struct ebb_err *err)
 				 .remote_ring = -1};
 	g->guard = conf->guard;
 	g->guard_delay_ms = conf->guard_delay_ms;
+	g->drain_reserve = conf->drain_reserve;
 	g->policy = conf->policy;
 	g->split_idx = UINT32_MAX;
 	g->limit = g->cap = RECLAIM_NO_LIMIT;

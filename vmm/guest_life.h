@@ -28,7 +28,13 @@ void guest_drain_blindly(struct guest *g);
 /** guest_close_remote() - remote_close(), reading events the VMM's main thread may be waiting for */
 int guest_close_remote(struct guest *g, struct ebb_err *err);
 
-/** guest_drain() - bring every evicted page back; the evictor is stopped, the fault thread runs */
-int guest_drain(struct guest *g, struct ebb_err *err);
+/**
+ * guest_drain() - bring every evicted page back
+ * @watch: only if there is room, and only as long as there is
+ *
+ * 0: none is out; the guest is DRAINING, without a limit or evictor. -ESRCH: the same, for the VMM has exited.
+ * Else it is managed as before: -ECANCELED called off, -ENOSPC no room, or what the store said.
+ */
+int guest_drain(struct guest *g, bool watch, struct ebb_err *err);
 
 #endif

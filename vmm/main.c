@@ -19,10 +19,18 @@
 #include <unistd.h>
 #include <ebb/log.h>
 #include "daemon.h"
+#include "ending.h"
+#include "notify.h"
+#include "place.h"
 #include "policy.h"
+#include "replace.h"
+#include "units.h"
 
 #define LOCK_WAIT_MS	   10000
+#define HAND_OVER_WAIT_MS  60000 /* a daemon that was asked to go finishes its writes first */
 #define TAKE_OVER_RETRY_MS 3000
+
+#define EXIT_LEFT 3 /* guests were left for the next daemon, though they were to be brought back */
 
 static void usage(FILE *to)
 {
@@ -36,16 +44,24 @@ static void usage(FILE *to)
 		"  --pin-guard bpf      refuse to run where pinned pages can't be told (default)\n"
 		"  --pin-guard delay[:MS]  instead wait MS (default 100) before a page is copied. RISK:\n"
 		"                       a device write slower than that is LOST\n"
+		"  --drain-reserve SIZE  memory of the host that bringing pages back leaves free\n"
+		"                       (default 1/32 of it)\n"
 		"  --debug-evict random[:SEED]  pick pages at random, for tests\n"
 		"  --debug-any-process  accept programs that are not QEMU, for tests\n"
 		"  --policy KNOB=VALUE  how to choose what to evict, for all guests: ebb-policy(7)\n"
+		"  --on-term MODE       what SIGTERM does: bring-back all pages of all guests, hand-over\n"
+		"                       the guests to the next ebbd, or auto (default): bring back\n"
+		"                       what fits into memory, hand over the rest\n"
+		"  --replace            take the place of the ebbd that runs, if all checks are good\n"
+		"  --check              only check whether this ebbd could work here, and take over\n"
 		"  -v, --verbose        log more\n"
 		"  --version, --help\n\n"
-		"SIGTERM brings every page of every guest back and ends; a daemon that is killed is\n"
-		"followed by the next one started on the same directories, and nothing is lost.\n");
+		"A daemon that is killed, or hands its guests over, is followed by the next one started\n"
+		"on the same directories, and nothing is lost.\n");
 }
 
-enum { OPT_SOCKET = 256, OPT_STATE, OPT_SWAP, OPT_GUARD, OPT_EVICT, OPT_POLICY, OPT_ANY, OPT_VERSION };
+enum { OPT_SOCKET = 256, OPT_STATE, OPT_SWAP, OPT_GUARD, OPT_EVICT, OPT_POLICY, OPT_ANY, OPT_RESERVE,
+       OPT_ON_TERM, OPT_REPLACE, OPT_CHECK, OPT_VERSION };
 
 static int parse_guard(struct daemon_conf *c, const char *text)
 {
@@ -103,6 +119,10 @@ static int parse_options(struct daemon_conf *c, int argc, char **argv)
 		{"swap-dir", required_argument, NULL, OPT_SWAP},
 		{"pin-guard", required_argument, NULL, OPT_GUARD},
 		{"policy", required_argument, NULL, OPT_POLICY},
+		{"drain-reserve", required_argument, NULL, OPT_RESERVE},
+		{"on-term", required_argument, NULL, OPT_ON_TERM},
+		{"replace", no_argument, NULL, OPT_REPLACE},
+		{"check", no_argument, NULL, OPT_CHECK},
 		{"debug-evict", required_argument, NULL, OPT_EVICT},
 		{"debug-any-process", no_argument, NULL, OPT_ANY},
 		{"verbose", no_argument, NULL, 'v'},
@@ -134,6 +154,18 @@ static int parse_options(struct daemon_conf *c, int argc, char **argv)
 			if (parse_knob(c, optarg))
 				return 2;
 			break;
+		case OPT_RESERVE:
+			rc = units_parse_bytes(optarg, &c->drain_reserve);
+			break;
+		case OPT_ON_TERM:
+			rc = ending_parse(optarg, &c->on_term);
+			break;
+		case OPT_REPLACE:
+			c->replace = true;
+			break;
+		case OPT_CHECK:
+			c->check_only = true;
+			break;
 		case OPT_ANY:
 			c->any_process = true;
 			break;
@@ -162,53 +194,6 @@ static int parse_options(struct daemon_conf *c, int argc, char **argv)
 	else
 		return -1;
 	return 2;
-}
-
-static int make_private_dir(const char *path)
-{
-	struct stat st;
-
-	if (mkdir(path, 0700) && errno != EEXIST) {
-		log_err("cannot make the directory %s: %s", path, strerror(errno));
-		return -errno;
-	}
-	if (stat(path, &st) || !S_ISDIR(st.st_mode)) {
-		log_err("%s: not a directory", path);
-		return -ENOTDIR;
-	}
-	if (st.st_uid != geteuid() || st.st_mode & 022) {
-		log_err("%s must belong to uid %u and not be writable by others%s", path, geteuid(),
-			geteuid() ? "; run ebbd as root" : "");
-		return -EPERM;
-	}
-	(void)chmod(path, 0700); /* ebb-run may have made it, as a parent of its own */
-	return 0;
-}
-
-/* One daemon works on a state directory. A dead one's lock goes when its last I/O is over. */
-static int lock_state_dir(const char *dir)
-{
-	char path[512];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/lock", dir);
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0) {
-		log_err("%s: %s", path, strerror(errno));
-		return -errno;
-	}
-	for (int ms = 0; flock(fd, LOCK_EX | LOCK_NB); ms += 10) {
-		if (ms == 1000)
-			log_info("%s: waiting for another ebbd to end", dir);
-		if (ms >= LOCK_WAIT_MS) {
-			log_err("%s: another ebbd works there (running, or stopped by a signal): end it, or "
-				"give this one its own --state-dir and --socket", dir);
-			close(fd);
-			return -EBUSY;
-		}
-		usleep(10000);
-	}
-	return fd;
 }
 
 /* The fault path must not wait for the host's swap, nor the daemon be killed for the guests' memory. */
@@ -323,27 +308,6 @@ static void guest_exited(struct daemon *d, const struct guest *which)
 	guest_free(g, true);
 }
 
-static void detach_all(struct daemon *d)
-{
-	bool empty;
-
-	for (;;) {
-		struct guest *g = daemon_claim_any(d, &empty);
-		struct ebb_err err;
-
-		if (empty)
-			return;
-		if (!g) {
-			usleep(10000);
-			continue;
-		}
-		if (daemon_let_go(d, g, "ebbd ends", &err)) {
-			log_err("%s; left for the next ebbd", err.msg);
-			_exit(1); /* as if killed: nothing is dropped */
-		}
-	}
-}
-
 static int open_signals(void)
 {
 	sigset_t set;
@@ -378,7 +342,7 @@ static void loop(struct daemon *d, int signal_fd)
 	epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, control_fd(d->control), &ev);
 	ev.data.ptr = d;
 	epoll_ctl(d->epoll_fd, EPOLL_CTL_ADD, signal_fd, &ev);
-	for (;;) {
+	while (!d->quit) {
 		int n = epoll_wait(d->epoll_fd, &ev, 1, d->to_take_over ? TAKE_OVER_RETRY_MS : -1);
 
 		if (n < 0 && errno != EINTR)
@@ -406,22 +370,50 @@ static void send_event(void *arg, const char *name, json_t *data)
 		json_decref(data);
 }
 
+/* All that can be found wrong without touching a guest or another daemon. */
+static int check_here(struct daemon *d)
+{
+	struct ebb_err err;
+	int rc;
+
+	if ((rc = place_make_dir(d->conf.state_dir)) || (rc = place_make_dir(d->conf.swap_dir)))
+		return rc;
+	if ((rc = gate_check_host(&err)) ||
+	    (!d->conf.pin_delay && (rc = pinguard_open(&d->guard, &err))) ||
+	    ((d->conf.replace || d->conf.check_only) && (rc = replace_check(&d->conf, &err))))
+		log_err("%s", err.msg);
+	return rc;
+}
+
+/* The state directory is ours, from another daemon if need be. */
+static int get_state_dir(struct daemon *d, bool *ret_replaced)
+{
+	int wait_ms = LOCK_WAIT_MS;
+	struct ebb_err err;
+	int rc;
+
+	*ret_replaced = false;
+	if (d->conf.replace) {
+		rc = replace_old(&d->conf, &err);
+		if (rc && rc != -ENOENT) {
+			log_err("not replaced, the ebbd that runs works on: %s", err.msg);
+			return rc;
+		}
+		*ret_replaced = !rc;
+		if (rc)
+			log_info("no ebbd answers at %s: nothing to replace", d->conf.socket);
+		else
+			wait_ms = HAND_OVER_WAIT_MS;
+	}
+	rc = place_lock(d->conf.state_dir, wait_ms);
+	return rc < 0 ? rc : 0;
+}
+
 static int daemon_start(struct daemon *d)
 {
 	struct ebb_err err;
 	int rc;
 
-	if ((rc = make_private_dir(d->conf.state_dir)) || (rc = make_private_dir(d->conf.swap_dir)) ||
-	    (rc = lock_state_dir(d->conf.state_dir)) < 0)
-		return rc;
-	if ((rc = gate_check_host(&err)) ||
-	    (!d->conf.pin_delay && (rc = pinguard_open(&d->guard, &err)))) {
-		log_err("%s", err.msg);
-		return rc;
-	}
-	if (d->conf.pin_delay)
-		log_warn("pin guard: delay of %u ms only: a device write slower than that is LOST",
-			 d->conf.pin_delay_ms);
 	pthread_mutex_init(&d->lock, NULL);
 	pthread_cond_init(&d->released, NULL);
 	d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -430,12 +422,30 @@ static int daemon_start(struct daemon *d)
 	d->to_take_over = take_over_all(d, true);
 	sweep_stores(d);
 	rc = sampler_new(&(struct sampler_host){daemon_next_guest, daemon_unfit, d}, &d->sampler);
-	if (rc)
+	if (rc) {
+		log_err("no sampling thread: %s", strerror(-rc));
 		return rc;
+	}
 	rc = control_open(d->conf.socket, daemon_commands, d, &d->control, &err);
 	if (rc)
 		log_err("%s", err.msg);
 	return rc;
+}
+
+static int daemon_end(struct daemon *d, enum end_mode mode)
+{
+	unsigned int left;
+
+	notify_send("STOPPING=1");
+	log_info("ending%s (a signal ends at once, and leaves what is out to the next ebbd)",
+		 mode == END_HAND_OVER ? ": handing over" : ": bringing pages back");
+	left = ending_run(d, mode) + d->to_take_over;
+	control_close(d->control);
+	pinguard_close(d->guard);
+	if (left)
+		log_warn("%u guest(s) handed over: START AN EBBD on %s, they wait where they touch what is "
+			 "out", left, d->conf.state_dir);
+	return left && mode != END_HAND_OVER ? EXIT_LEFT : 0;
 }
 
 int main(int argc, char **argv)
@@ -445,8 +455,10 @@ int main(int argc, char **argv)
 			.socket = "/run/ebb/ebb.sock",
 			.state_dir = "/run/ebb",
 			.swap_dir = "/var/lib/ebb",
+			.drain_reserve = HEADROOM_RESERVE_DEFAULT,
 		},
 	};
+	bool replaced;
 	int signal_fd, rc;
 
 	log_init("ebbd", LOG_LVL_INFO);
@@ -454,18 +466,24 @@ int main(int argc, char **argv)
 	rc = parse_options(&d.conf, argc, argv);
 	if (rc >= 0)
 		return rc;
+	if (check_here(&d))
+		return 1;
+	if (d.conf.check_only) {
+		log_info("checked: could work here");
+		return 0;
+	}
 	signal_fd = open_signals();
-	if (daemon_start(&d))
+	rc = get_state_dir(&d, &replaced);
+	if (!rc)
+		rc = daemon_start(&d);
+	if (rc && replaced)
+		log_err("THE EBBD BEFORE THIS ONE HAS GONE, and this one cannot work: start one again. "
+			"Nothing is lost; guests wait where they touch a page that is out");
+	if (rc)
 		return 1;
 	log_info("ready at %s", d.conf.socket);
+	notify_send("READY=1");
 	loop(&d, signal_fd);
-	log_info("ending: bringing all pages back (a second signal ends at once, and leaves them "
-		 "for the next ebbd)");
 	close_signals(signal_fd);
-	control_finish_jobs(d.control); /* an attach that runs adds its guest first */
-	detach_all(&d);
-	sampler_free(d.sampler);
-	control_close(d.control);
-	pinguard_close(d.guard);
-	return 0;
+	return daemon_end(&d, d.quit ? d.quit_mode : d.conf.on_term);
 }

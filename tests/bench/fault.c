@@ -107,7 +107,7 @@ static int ebb_detach(struct bench *b)
 
 	sampler_free(b->sampler);
 	b->sampler = NULL;
-	rc = guest_detach(b->guest, &err);
+	rc = guest_detach(b->guest, false, &err);
 	if (rc) {
 		fprintf(stderr, "bench-fault: %s\n", err.msg);
 		return rc;

@@ -16,7 +16,7 @@ int ebbctl_main(int argc, char **argv);
 #include "../../vmm/ctl/table.c"
 #include "../../vmm/ctl/limit.c"
 #include "../../vmm/ctl/client.c"
-#include "../../vmm/ctl/detach.c"
+#include "../../vmm/ctl/watch.c"
 #include "../../vmm/ctl/show.c"
 #include "../../vmm/ctl/main.c"
 #undef main
@@ -29,6 +29,7 @@ int ebbctl_main(int argc, char **argv);
 static struct fake {
 	json_int_t limit; /* of vm1 */
 	bool attached;	  /* vm2, pid 4712 */
+	bool draining;	  /* vm1 */
 	bool bare;	  /* attach returns {} */
 	json_int_t limit2;
 	char last[512]; /* arguments of the last command that acts */
@@ -48,7 +49,7 @@ static json_t *fake_limit(json_int_t limit)
 
 static json_t *fake_vm1(void)
 {
-	return json_pack("{s:s, s:i, s:s, s:I, s:o, s:I, s:I, s:I, s:{s:s, s:I, s:I},"
+	json_t *o = json_pack("{s:s, s:i, s:s, s:I, s:o, s:I, s:I, s:I, s:{s:s, s:I, s:I},"
 			 " s:{s:s, s:s}, s:s, s:i, s:i, s:i, s:{s:i, s:i, s:i, s:i},"
 			 " s:[{s:i, s:i, s:i}, {s:i, s:i, s:i}], s:{s:i, s:i, s:i},"
 			 " s:[{s:s, s:I, s:I}], s:[s]}",
@@ -62,6 +63,11 @@ static json_t *fake_vm1(void)
 			 512, "fault-latency", "p50-us", 130, "p99-us", 900, "max-us", 12000,
 			 "regions", "name", "pc.ram", "size", 4 * GIB, "gpa", 0ll, "warnings",
 			 "the \x1b[31mcgroup is tight");
+
+	if (fake.draining)
+		json_object_set_new(o, "drain", json_pack("{s:I,s:I,s:I}", "done", GIB / 2, "left",
+							  GIB, "rate", GIB / 4));
+	return o;
 }
 
 static json_t *fake_vm2(void)
@@ -130,9 +136,28 @@ static int fake_detach(void *daemon, json_t *args, struct control_reply *reply)
 {
 	struct fixture *f = daemon;
 
+	fake_note(args);
 	sem_post(&f->started);
 	while (sem_wait(&f->go))
 		;
+	return 0;
+}
+
+static int fake_drain(void *daemon, json_t *args, struct control_reply *reply)
+{
+	const char *name = json_string_value(json_object_get(args, "name"));
+
+	fake_note(args);
+	if (name && !strcmp(name, "vm2"))
+		return ebb_err_set(&reply->err, -ENOSPC, "no room in the host");
+	reply->value = json_pack("[{s:s,s:I},{s:s,s:i}]", "name", name ? name : "vm1", "bytes", GIB,
+				 "name", "vm3", "bytes", 0);
+	return 0;
+}
+
+static int fake_note_only(void *daemon, json_t *args, struct control_reply *reply)
+{
+	fake_note(args);
 	return 0;
 }
 
@@ -144,8 +169,15 @@ static int fake_query_stats(void *daemon, json_t *args, struct control_reply *re
 }
 
 static const struct control_arg name_args[] = {{"name", ARG_STRING, false, NULL}, {0}};
+static const struct control_arg quit_args[] = {{"mode", ARG_STRING, true, NULL}, {0}};
 static const struct control_arg limit_args[] = {
 	{"name", ARG_STRING, false, NULL}, {"limit", ARG_SIZE, false, NULL}, {0}};
+static const struct control_arg detach_args[] = {
+	{"name", ARG_STRING, false, NULL}, {"force", ARG_BOOL, true, NULL}, {0}};
+static const struct control_arg drain_args[] = {{"name", ARG_STRING, true, NULL},
+						{"force", ARG_BOOL, true, NULL},
+						{"detach", ARG_BOOL, true, NULL},
+						{0}};
 static const struct control_arg attach_args[] = {{"pid", ARG_INT, false, NULL},
 						 {"name", ARG_STRING, true, NULL},
 						 {"limit", ARG_SIZE, true, NULL},
@@ -156,7 +188,10 @@ const struct control_command fake_commands[] = {
 	{.name = "query-guests", .run = fake_query_guests},
 	{.name = "query-guest", .args = name_args, .run = fake_query_guest},
 	{.name = "attach", .args = attach_args, .run = fake_attach},
-	{.name = "detach", .args = name_args, .slow = true, .run = fake_detach},
+	{.name = "detach", .args = detach_args, .slow = true, .run = fake_detach},
+	{.name = "drain", .args = drain_args, .slow = true, .run = fake_drain},
+	{.name = "drain-abort", .args = name_args, .run = fake_note_only},
+	{.name = "quit", .args = quit_args, .run = fake_note_only},
 	{.name = "set-limit", .args = limit_args, .run = fake_set_limit},
 	{.name = "query-stats", .args = name_args, .run = fake_query_stats},
 	{0},
@@ -341,9 +376,37 @@ static void test_detach(void **state)
 	assert_string_equal(errs, "");
 	/* as on a terminal */
 	assert_int_equal(pthread_create(&thread, NULL, let_go, NULL), 0);
-	assert_int_equal(client_detach(fix->path, "vm1", true, &value, &err), CTL_OK);
+	assert_int_equal(client_watch(fix->path, "detach", "vm1", json_pack("{s:s}", "name", "vm1"), true,
+				      &value, &err), CTL_OK);
 	pthread_join(thread, NULL);
 	json_decref(value);
+}
+
+static void test_drain(void **state)
+{
+	assert_int_equal(ebbctl("show vm1"), 0);
+	assert_null(strstr(out, "draining"));
+	fake.draining = true;
+	assert_int_equal(ebbctl("show vm1"), 0);
+	fake.draining = false;
+	assert_contains(out, "draining       1 GiB to go, 512 MiB done, 256 MiB/s\n");
+	assert_int_equal(ebbctl("drain"), 0);
+	assert_string_equal(out, "vm1: drained (1 GiB), without a limit from now on\n"
+				 "vm3: drained (0 B), without a limit from now on\n");
+	assert_string_equal(last_args(), "{\"detach\": false, \"force\": false}");
+	assert_int_equal(ebbctl("drain vm1 --force --detach"), 0);
+	assert_contains(out, "vm1: drained (1 GiB), detached\n");
+	assert_string_equal(last_args(), "{\"detach\": true, \"force\": true, \"name\": \"vm1\"}");
+	assert_int_equal(ebbctl("--json drain vm1"), 0);
+	assert_contains(out, "\"bytes\": 1073741824");
+	assert_refused("drain vm2", 1, "no room in the host");
+	assert_int_equal(ebbctl("drain-abort vm1"), 0);
+	assert_string_equal(last_args(), "{\"name\": \"vm1\"}");
+	assert_string_equal(out, "");
+	assert_int_equal(ebbctl("quit"), 0);
+	assert_string_equal(last_args(), "{}");
+	assert_int_equal(ebbctl("quit hand-over"), 0);
+	assert_string_equal(last_args(), "{\"mode\": \"hand-over\"}");
 }
 
 static void test_raw(void **state)
@@ -374,6 +437,9 @@ static void test_usage(void **state)
 	assert_refused("attach -- -4", 2, "no process id");
 	assert_refused("attach 4712 --limit x", 2, "no limit");
 	assert_refused("show \xc3(", 2, "UTF-8");
+	assert_refused("drain vm1 vm2", 2, "too many");
+	assert_refused("list --force", 2, "belongs to drain");
+	assert_refused("detach vm1 --detach", 2, "--detach to drain");
 	assert_int_equal(ebbctl("list --bogus"), 2);
 	assert_string_equal(last_args(), ""); /* none of these asked the daemon to act */
 	assert_int_equal(ebbctl("--help"), 0);
@@ -451,7 +517,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_list),	   T(test_show),	 T(test_stats),	      T(test_limit),
 		T(test_attach),	   T(test_detach),	 T(test_raw),	      T(test_usage),
-		T(test_no_daemon), T(test_wrong_daemon), T(test_turned_away),
+		T(test_drain),	   T(test_no_daemon), T(test_wrong_daemon), T(test_turned_away),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

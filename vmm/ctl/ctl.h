@@ -20,7 +20,7 @@ enum ctl_exit {
 
 #define CTL_TIMEOUT_MS	      10000
 #define CTL_ATTACH_TIMEOUT_MS 120000
-#define CTL_DETACH_TIMEOUT_MS (24 * 3600 * 1000) /* reads a store back from disk */
+#define CTL_DRAIN_TIMEOUT_MS  (24 * 3600 * 1000) /* reads a store back from disk */
 
 /* --- client.c: each returns an exit status and, unless CTL_OK, a sentence in @err ------------- */
 
@@ -40,9 +40,13 @@ enum ctl_exit client_guest(const char *socket, const char *name, json_t **ret,
 enum ctl_exit client_guest_of(const char *socket, json_int_t pid, json_t **ret,
 			      struct ebb_err *err);
 
-/** client_detach() - detach @name; on a terminal shows how much is still to be brought back */
-enum ctl_exit client_detach(const char *socket, const char *name, bool progress, json_t **ret,
-			    struct ebb_err *err);
+/**
+ * client_watch() - @command, which brings pages back and answers at the end; on a terminal shows how far it is
+ * @name: of the guest, NULL: all
+ * @args: consumed
+ */
+enum ctl_exit client_watch(const char *socket, const char *command, const char *name, json_t *args,
+			   bool progress, json_t **ret, struct ebb_err *err);
 
 /* --- limit.c ---------------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,15 +15,17 @@ struct ctl {
 	const char *socket;
 	bool json;
 	const char *name, *limit, *monitor; /* options of attach */
+	bool force, detach;		    /* of drain; the first of detach, too */
 	char **args;
 	int nr_args;
 };
 
+enum takes { TAKES_NOTHING, TAKES_ATTACH, TAKES_FORCE, TAKES_DRAIN };
+
 struct command {
 	const char *name;
-	int nr_args;
-	bool more; /* at least so many */
-	bool attaches; /* takes the options of attach */
+	int nr_args, max_args;
+	enum takes takes; /* which options */
 	const char *usage;
 	enum ctl_exit (*run)(const struct ctl *ctl, struct ebb_err *err);
 };
@@ -215,19 +218,61 @@ static enum ctl_exit cmd_attach(const struct ctl *ctl, struct ebb_err *err)
 	return status;
 }
 
+static bool wants_progress(const struct ctl *ctl)
+{
+	return !ctl->json && isatty(STDERR_FILENO);
+}
+
 static enum ctl_exit cmd_detach(const struct ctl *ctl, struct ebb_err *err)
 {
-	bool progress = !ctl->json && isatty(STDERR_FILENO);
-	enum ctl_exit status;
-	json_t *value = NULL;
+	const char *name = ctl->args[0];
+	json_t *args = json_pack("{s:s,s:b}", "name", name, "force", ctl->force), *value = NULL;
+	enum ctl_exit status = client_watch(ctl->socket, "detach", name, args, wants_progress(ctl),
+					    &value, err);
 
-	status = client_detach(ctl->socket, ctl->args[0], progress, &value, err);
 	if (status == CTL_OK && ctl->json)
 		print_json(value);
 	else if (status == CTL_OK)
-		printf("%s: detached, all its memory is resident\n", ctl->args[0]);
+		printf("%s: detached, all its memory is resident\n", name);
 	json_decref(value);
 	return status;
+}
+
+static enum ctl_exit cmd_drain(const struct ctl *ctl, struct ebb_err *err)
+{
+	const char *name = ctl->nr_args ? ctl->args[0] : NULL;
+	json_t *args = json_pack("{s:s*,s:b,s:b}", "name", name, "force", ctl->force, "detach",
+				 ctl->detach);
+	json_t *value = NULL, *guest;
+	enum ctl_exit status;
+	char buf[32];
+	size_t i;
+
+	status = client_watch(ctl->socket, "drain", name, args, wants_progress(ctl), &value, err);
+	if (status != CTL_OK)
+		return status;
+	if (ctl->json)
+		print_json(value);
+	else
+		json_array_foreach(value, i, guest)
+			printf("%s: drained (%s), %s\n", show_text(guest, "name"),
+			       show_bytes(guest, "bytes", buf, sizeof(buf)),
+			       ctl->detach ? "detached" : "without a limit from now on");
+	json_decref(value);
+	return CTL_OK;
+}
+
+static enum ctl_exit cmd_drain_abort(const struct ctl *ctl, struct ebb_err *err)
+{
+	return client_call(ctl->socket, "drain-abort", json_pack("{s:s}", "name", ctl->args[0]),
+			   CTL_TIMEOUT_MS, NULL, err);
+}
+
+static enum ctl_exit cmd_quit(const struct ctl *ctl, struct ebb_err *err)
+{
+	return client_call(ctl->socket, "quit",
+			   json_pack("{s:s*}", "mode", ctl->nr_args ? ctl->args[0] : NULL),
+			   CTL_TIMEOUT_MS, NULL, err);
 }
 
 /** add_knob() - KNOB=VALUE into @args: on and off, a number, or a word; the daemon knows which are right */
@@ -299,7 +344,7 @@ static enum ctl_exit cmd_raw(const struct ctl *ctl, struct ebb_err *err)
 
 	if (parse_raw(ctl->args[0], &command, &args, err))
 		return CTL_USAGE;
-	status = client_call(ctl->socket, command, args, CTL_DETACH_TIMEOUT_MS, &value, err);
+	status = client_call(ctl->socket, command, args, CTL_DRAIN_TIMEOUT_MS, &value, err);
 	if (status == CTL_OK)
 		print_json(value);
 	json_decref(value);
@@ -308,16 +353,21 @@ static enum ctl_exit cmd_raw(const struct ctl *ctl, struct ebb_err *err)
 
 /* --- the command line ------------------------------------------------------------------------- */
 
+#define ANY_NUMBER INT_MAX
+
 static const struct command command_table[] = {
-	{ "list", 0, false, false, "list", cmd_list },
-	{ "show", 1, false, false, "show NAME", cmd_show },
-	{ "limit", 2, false, false, "limit NAME SIZE|PERCENT|none", cmd_limit },
-	{ "attach", 1, false, true, "attach PID [--name NAME] [--limit LIMIT] [--monitor SOCKET]",
-	  cmd_attach },
-	{ "detach", 1, false, false, "detach NAME", cmd_detach },
-	{ "stats", 1, false, false, "stats NAME", cmd_stats },
-	{ "policy", 1, true, false, "policy NAME [KNOB=VALUE ...]", cmd_policy },
-	{ "raw", 1, false, false, "raw JSON", cmd_raw },
+	{ "list", 0, 0, TAKES_NOTHING, "list", cmd_list },
+	{ "show", 1, 1, TAKES_NOTHING, "show NAME", cmd_show },
+	{ "limit", 2, 2, TAKES_NOTHING, "limit NAME SIZE|PERCENT|none", cmd_limit },
+	{ "attach", 1, 1, TAKES_ATTACH,
+	  "attach PID [--name NAME] [--limit LIMIT] [--monitor SOCKET]", cmd_attach },
+	{ "detach", 1, 1, TAKES_FORCE, "detach NAME [--force]", cmd_detach },
+	{ "drain", 0, 1, TAKES_DRAIN, "drain [NAME] [--force] [--detach]", cmd_drain },
+	{ "drain-abort", 1, 1, TAKES_NOTHING, "drain-abort NAME", cmd_drain_abort },
+	{ "stats", 1, 1, TAKES_NOTHING, "stats NAME", cmd_stats },
+	{ "policy", 1, ANY_NUMBER, TAKES_NOTHING, "policy NAME [KNOB=VALUE ...]", cmd_policy },
+	{ "quit", 0, 1, TAKES_NOTHING, "quit [auto|bring-back|hand-over]", cmd_quit },
+	{ "raw", 1, 1, TAKES_NOTHING, "raw JSON", cmd_raw },
 };
 
 static const char help_text[] =
@@ -338,7 +388,14 @@ static const char help_text[] =
 	"  limit NAME LIMIT             change the limit; LIMIT is a size (512M, 1.5G), a share\n"
 	"                               of the guest (50%), or none\n"
 	"  policy NAME [KNOB=VALUE ...] show or change how it is chosen what to evict: ebb-policy(7)\n"
-	"  detach NAME                  bring all its memory back and let it go\n"
+	"  drain [NAME]                 bring all memory of the guest (of all guests) back; it stays\n"
+	"                               managed, without a limit\n"
+	"      --detach                 then let it go\n"
+	"      --force                  also where it does not fit into the host's memory\n"
+	"  drain-abort NAME             end that early; what has come back stays\n"
+	"  detach NAME [--force]        bring all its memory back and let it go\n"
+	"  quit [MODE]                  end ebbd: bring-back all pages, hand-over the guests to the\n"
+	"                               next ebbd, or auto: what SIGTERM does if not told otherwise\n"
 	"  raw JSON                     any command of the socket, as {\"execute\": ...}\n"
 	"\n"
 	"Options, anywhere on the line\n"
@@ -358,6 +415,7 @@ static const struct option options[] = {
 	{ "socket", required_argument, NULL, 's' },  { "json", no_argument, NULL, 'j' },
 	{ "name", required_argument, NULL, 'n' },    { "limit", required_argument, NULL, 'l' },
 	{ "monitor", required_argument, NULL, 'm' }, { "help", no_argument, NULL, 'h' },
+	{ "force", no_argument, NULL, 'f' },	     { "detach", no_argument, NULL, 'd' },
 	{ "version", no_argument, NULL, 'V' },	     { 0 },
 };
 
@@ -382,6 +440,12 @@ static int parse_options(int argc, char **argv, struct ctl *ctl)
 			break;
 		case 'm':
 			ctl->monitor = optarg;
+			break;
+		case 'f':
+			ctl->force = true;
+			break;
+		case 'd':
+			ctl->detach = true;
 			break;
 		case 'h':
 			fputs(help_text, stdout);
@@ -442,10 +506,13 @@ static int run_command(struct ctl *ctl, int argc, char **argv)
 	}
 	if (argc - 1 < cmd->nr_args)
 		return usage_error(cmd, "an argument is missing");
-	if (argc - 1 > cmd->nr_args && !cmd->more)
+	if (argc - 1 > cmd->max_args)
 		return usage_error(cmd, "there is an argument too many");
-	if (!cmd->attaches && (ctl->name || ctl->limit || ctl->monitor))
+	if (cmd->takes != TAKES_ATTACH && (ctl->name || ctl->limit || ctl->monitor))
 		return usage_error(cmd, "--name, --limit and --monitor belong to attach");
+	if ((ctl->force && cmd->takes != TAKES_FORCE && cmd->takes != TAKES_DRAIN) ||
+	    (ctl->detach && cmd->takes != TAKES_DRAIN))
+		return usage_error(cmd, "--force belongs to drain and detach, --detach to drain");
 	if (!is_text(ctl->name) || !is_text(ctl->monitor) || (argc > 1 && !is_text(argv[1])))
 		return usage_error(cmd, "names and paths must be UTF-8");
 	ctl->args = argv + 1;

@@ -126,7 +126,8 @@ static void show_memory(const json_t *guest)
 	struct section s = { "Memory", false };
 	double size = json_number_value(json_object_get(guest, "size"));
 	double limit = json_number_value(json_object_get(guest, "limit"));
-	char buf[32];
+	const json_t *drain = json_object_get(guest, "drain");
+	char buf[32], left[32], done[32];
 
 	row_bytes(&s, "size", guest, "size");
 	if (has(guest, "limit") && size > 0 && limit > 0)
@@ -137,6 +138,11 @@ static void show_memory(const json_t *guest)
 	row_bytes(&s, "resident", guest, "resident");
 	row_bytes(&s, "evicted", guest, "evicted");
 	row_bytes(&s, "zero pages", guest, "zero");
+	if (drain)
+		section_row(&s, "draining", "%s to go, %s done, %s/s",
+			    show_bytes(drain, "left", left, sizeof(left)),
+			    show_bytes(drain, "done", done, sizeof(done)),
+			    show_bytes(drain, "rate", buf, sizeof(buf)));
 }
 
 static void show_store(const json_t *guest)
